@@ -1,0 +1,2 @@
+#![forbid(unsafe_code)]
+//! The replay ledger in one SQLite file: durable, fail closed, shared by processes

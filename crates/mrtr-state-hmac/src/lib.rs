@@ -1,0 +1,2 @@
+#![forbid(unsafe_code)]
+//! Sealed state with HMAC-SHA256: whole, but readable

@@ -1,0 +1,3 @@
+//! Placeholder until the server exists.
+
+fn main() {}
