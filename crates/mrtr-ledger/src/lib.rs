@@ -1,2 +1,20 @@
 #![forbid(unsafe_code)]
-//! The replay ledger: the contract that makes a sealed state good for one answer, and a memory ledger
+#![doc = include_str!("docs/map.md")]
+
+mod claim;
+mod error;
+mod key;
+mod ledger;
+mod limits;
+mod memory;
+mod redeem;
+pub mod rules;
+pub mod tally;
+
+pub use claim::{Claim, Claimed, Found, Purged, Rows, Settled, Settlement};
+pub use error::LedgerError;
+pub use key::{Account, Fingerprint, Kind, Owner, RowKey, Token};
+pub use ledger::{Ledger, LedgerFuture};
+pub use limits::{Limits, MIN_RETENTION, RETENTION};
+pub use memory::MemoryLedger;
+pub use redeem::{RedeemedState, Redemption, RoundClaim, redeem};

@@ -1,0 +1,373 @@
+//! The ledger that forgets when the process ends.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use mrtr_state::{Clock, Epoch, RandomError, Timestamp};
+
+use crate::rules::{self, Present, Row, Status, Write};
+use crate::tally::{self, Counted, Use};
+use crate::{
+    Account, Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture, Limits,
+    MIN_RETENTION, Purged, RETENTION, RowKey, Rows, Settled, Settlement, Token,
+};
+
+/// How many rows a claim may remove in passing, so that a ledger on which nobody calls `purge` stays bounded.
+const SWEPT_PER_CLAIM: usize = 4;
+
+/// How many rows a purge removes under one lock.
+const PURGE_BATCH: usize = 1_000;
+
+/// A ledger in this process's memory, with every rule of the contract but durability.
+///
+/// For tests, for stdio servers, and for servers whose keys are drawn at start, so that no state outlives the process.
+/// **It forgets when the process ends, and other processes do not see it**: with configured keys a state that was
+/// answered before a restart could be answered again after it. It is as private as the process's memory.
+///
+/// ```
+/// use std::sync::Arc;
+/// use mrtr_ledger::{Ledger as _, MemoryLedger};
+/// use mrtr_state::SystemClock;
+///
+/// let ledger = MemoryLedger::new(Arc::new(SystemClock))?;
+/// assert!(!ledger.survives_restart());
+/// # Ok::<(), mrtr_state::RandomError>(())
+/// ```
+pub struct MemoryLedger {
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    retention: Duration,
+    // A plain mutex: it is held for one decision, and never across an await.
+    books: Mutex<Books>,
+}
+
+impl MemoryLedger {
+    /// An empty ledger, with a new epoch, that goes by this clock.
+    ///
+    /// # Errors
+    /// The operating system's generator failed, so there is no epoch.
+    pub fn new(clock: Arc<dyn Clock>) -> Result<Self, RandomError> {
+        let books = Books {
+            epoch: Epoch::generate()?,
+            rounds: Shelf::default(),
+            steps: Shelf::default(),
+            tally: BTreeMap::new(),
+        };
+        Ok(Self {
+            clock,
+            limits: Limits::default(),
+            retention: RETENTION,
+            books: Mutex::new(books),
+        })
+    }
+
+    /// With other limits than the default.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// With another retention than ten minutes. Less than [`MIN_RETENTION`] counts as that.
+    #[must_use]
+    pub fn with_retention(self, retention: Duration) -> Self {
+        Self {
+            retention: retention.max(MIN_RETENTION),
+            ..self
+        }
+    }
+
+    /// A thread that panicked while it wrote may have left half a decision behind, so there is no word from then on.
+    fn books(&self) -> Result<MutexGuard<'_, Books>, LedgerError> {
+        self.books.lock().map_err(|_| LedgerError::Closed)
+    }
+}
+
+/// Everything that the ledger knows.
+struct Books {
+    epoch: Epoch,
+    rounds: Shelf,
+    steps: Shelf,
+    tally: BTreeMap<(Counted, u64), Use>,
+}
+
+/// The rows of one kind, in the order in which they expire.
+#[derive(Default)]
+struct Shelf {
+    rows: BTreeMap<RowKey, Entry>,
+    mark: Option<Timestamp>,
+}
+
+struct Entry {
+    row: Row,
+    account: Account,
+}
+
+impl Books {
+    fn shelf(&self, kind: Kind) -> &Shelf {
+        match kind {
+            Kind::Round => &self.rounds,
+            Kind::Step => &self.steps,
+        }
+    }
+
+    fn shelf_mut(&mut self, kind: Kind) -> &mut Shelf {
+        match kind {
+            Kind::Round => &mut self.rounds,
+            Kind::Step => &mut self.steps,
+        }
+    }
+
+    fn row(&self, kind: Kind, key: &RowKey) -> Option<&Row> {
+        self.shelf(kind).rows.get(key).map(|entry| &entry.row)
+    }
+
+    /// The row that the token names, whichever kind it is of.
+    fn owned(&mut self, key: &RowKey, token: &Token) -> Option<&mut Entry> {
+        let Self { rounds, steps, .. } = self;
+        let shelves = [rounds, steps].into_iter();
+        shelves
+            .filter_map(|shelf| shelf.rows.get_mut(key))
+            .find(|entry| entry.row.token == *token)
+    }
+
+    fn claim(&mut self, claim: &Claim, limits: &Limits, now: Timestamp) -> Claimed {
+        let row = self.row(claim.kind, &claim.key);
+        let round = claim
+            .under_round
+            .as_ref()
+            .and_then(|owner| self.row(Kind::Round, &owner.key));
+        let present = Present {
+            now,
+            epoch: self.epoch,
+            mark: self.shelf(claim.kind).mark,
+        };
+        let room = || {
+            let account = self.used(Counted::Account(claim.account), now);
+            Ok::<_, std::convert::Infallible>(
+                limits.leave_room(account, self.used(Counted::All, now)),
+            )
+        };
+        let Ok((claimed, write)) = rules::claim(claim, row, round, present, room);
+
+        match write {
+            Write::Nothing => {}
+            Write::Insert { lease } => {
+                let row = Row {
+                    fingerprint: claim.fingerprint,
+                    token: claim.token,
+                    status: Status::Owned { lease },
+                };
+                let entry = Entry {
+                    row,
+                    account: claim.account,
+                };
+                self.shelf_mut(claim.kind).rows.insert(claim.key, entry);
+                self.count(claim.account, claim.key, Use { rows: 1, bytes: 0 });
+            }
+            Write::Own { lease } => self.rewrite(claim.kind, &claim.key, |row| {
+                row.token = claim.token;
+                row.status = Status::Owned { lease };
+            }),
+            Write::Abandon => {
+                self.rewrite(claim.kind, &claim.key, |row| row.status = Status::Abandoned)
+            }
+        }
+        claimed
+    }
+
+    fn rewrite(&mut self, kind: Kind, key: &RowKey, change: impl FnOnce(&mut Row)) {
+        if let Some(entry) = self.shelf_mut(kind).rows.get_mut(key) {
+            change(&mut entry.row);
+        }
+    }
+
+    fn used(&self, counted: Counted, now: Timestamp) -> Use {
+        let counts = self
+            .tally
+            .range((counted, tally::first_counted(now))..=(counted, u64::MAX));
+        counts.fold(Use::default(), |sum, (_, used)| sum.plus(*used))
+    }
+
+    fn count(&mut self, account: Account, key: RowKey, more: Use) {
+        for counted in [Counted::All, Counted::Account(account)] {
+            let used = self
+                .tally
+                .entry((counted, tally::bucket(key.expiry)))
+                .or_default();
+            *used = used.plus(more);
+        }
+    }
+
+    /// Removes up to `most` rows of a kind. The mark and the rows change under one lock, so no claim comes between.
+    fn sweep(&mut self, kind: Kind, retention: Duration, now: Timestamp, most: usize) -> u64 {
+        let shelf = self.shelf_mut(kind);
+        let ripe = |key: &RowKey, entry: &Entry| {
+            rules::is_removable(*key, &entry.row.status, retention, now)
+        };
+        // Rows are in order of expiry, so the first that is too young ends the search.
+        let old = shelf
+            .rows
+            .iter()
+            .take_while(|(key, _)| key.expiry.saturating_add(retention) < now);
+        let gone: Vec<RowKey> = old
+            .filter(|(key, entry)| ripe(key, entry))
+            .map(|(key, _)| *key)
+            .take(most)
+            .collect();
+        shelf.mark = shelf.mark.max(gone.last().map(|key| key.expiry));
+        for key in &gone {
+            shelf.rows.remove(key);
+        }
+        gone.len() as u64
+    }
+
+    /// Forgets counts that no claim reads any more, one retention late, in case the clock goes back.
+    fn forget_counts(&mut self, retention: Duration, now: Timestamp) {
+        let retention = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
+        let over = tally::first_counted(Timestamp::from_millis(
+            now.as_millis().saturating_sub(retention),
+        ));
+        self.tally.retain(|(_, bucket), _| *bucket >= over);
+    }
+}
+
+impl Ledger for MemoryLedger {
+    fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        Box::pin(async move {
+            let mut books = self.books()?;
+            let now = self.clock.now();
+            books.sweep(claim.kind, self.retention, now, SWEPT_PER_CLAIM);
+            Ok(books.claim(&claim, &self.limits, now))
+        })
+    }
+
+    fn settle(
+        &self,
+        key: RowKey,
+        token: Token,
+        settlement: Settlement,
+    ) -> LedgerFuture<'_, Settled> {
+        Box::pin(async move {
+            let mut books = self.books()?;
+            let Some(entry) = books.owned(&key, &token) else {
+                return Ok(Settled::Refused);
+            };
+            let (settled, status) = rules::settle(Some(&entry.row), &token, &settlement);
+            if let Some(status) = status {
+                let bytes = status.bytes();
+                let account = entry.account;
+                entry.row.status = status;
+                books.count(account, key, Use { rows: 0, bytes });
+            }
+            Ok(settled)
+        })
+    }
+
+    fn beat(&self, key: RowKey, token: Token, lease: Duration) -> LedgerFuture<'_, bool> {
+        Box::pin(async move {
+            let mut books = self.books()?;
+            let now = self.clock.now();
+            let Some(entry) = books.owned(&key, &token) else {
+                return Ok(false);
+            };
+            let Some(lease) = rules::beat(Some(&entry.row), &token, lease, now) else {
+                return Ok(false);
+            };
+            entry.row.status = Status::Owned { lease };
+            Ok(true)
+        })
+    }
+
+    fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
+        Box::pin(async move {
+            let mut books = self.books()?;
+            let Some(entry) = books.owned(&key, &token) else {
+                return Ok(false);
+            };
+            let (released, write) = rules::release(Some(&entry.row), &token);
+            if write {
+                entry.row.status = Status::Released;
+            }
+            Ok(released)
+        })
+    }
+
+    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
+        Box::pin(async move {
+            let mut books = self.books()?;
+            let (found, abandon) =
+                rules::lookup(kind, &fingerprint, books.row(kind, &key), self.clock.now());
+            if abandon {
+                books.rewrite(kind, &key, |row| row.status = Status::Abandoned);
+            }
+            Ok(found)
+        })
+    }
+
+    fn purge(&self) -> LedgerFuture<'_, Purged> {
+        Box::pin(async move {
+            let now = self.clock.now();
+            let mut purged = Purged::default();
+            for kind in [Kind::Round, Kind::Step] {
+                loop {
+                    // The lock is taken anew for each batch, so that claims come between.
+                    let gone = self.books()?.sweep(kind, self.retention, now, PURGE_BATCH);
+                    match kind {
+                        Kind::Round => purged.rounds += gone,
+                        Kind::Step => purged.steps += gone,
+                    }
+                    if gone == 0 {
+                        break;
+                    }
+                }
+            }
+            self.books()?.forget_counts(self.retention, now);
+            Ok(purged)
+        })
+    }
+
+    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
+        Box::pin(async move { Ok(self.books()?.epoch) })
+    }
+
+    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
+        Box::pin(async move {
+            let epoch = Epoch::generate()?;
+            self.books()?.epoch = epoch;
+            Ok(epoch)
+        })
+    }
+
+    fn rows(&self) -> LedgerFuture<'_, Rows> {
+        Box::pin(async move {
+            let books = self.books()?;
+            let settled = |shelf: &Shelf| {
+                let statuses = shelf.rows.values().map(|entry| &entry.row.status);
+                statuses
+                    .filter(|status| matches!(status, Status::Settled(_)))
+                    .count() as u64
+            };
+            Ok(Rows {
+                rounds: books.rounds.rows.len() as u64,
+                steps: books.steps.rows.len() as u64,
+                settled_rounds: settled(&books.rounds),
+                settled_steps: settled(&books.steps),
+            })
+        })
+    }
+
+    fn survives_restart(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for MemoryLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryLedger")
+            .field("limits", &self.limits)
+            .field("retention", &self.retention)
+            .finish_non_exhaustive()
+    }
+}
