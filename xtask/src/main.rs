@@ -1,3 +1,117 @@
 //! The project's own commands: `cargo xtask demo`, `test`, `tidy`, `ci`.
+//!
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `suite` (the command `test`) and `ci` start other
+//! programs through [`cargo`]; `tidy` only reads.
 
-fn main() {}
+mod cargo;
+mod ci;
+mod demo;
+mod failure;
+mod suite;
+mod tidy;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use failure::Failure;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  demo [--json] [--sabotage]  build the example servers, play every case over HTTP, compare with what must come out
+                                --json      one JSON object with all rows on stdout, nothing else there
+                                --sabotage  take one guard off at a time and show that its rows turn red
+  test                        unit, integration and doc tests of the whole workspace, then tidy
+  tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
+  ci                          everything that a change must pass: format, clippy, tidy, test, demo, docs, budget
+
+Exit codes: 0 all is as it should be; 1 something is not; 2 the command line was not understood.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match parse(&args).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Action<'a> {
+    Help,
+    Demo(&'a [String]),
+    Test,
+    Tidy,
+    Ci,
+}
+
+fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
+    let Some((command, rest)) = args.split_first() else {
+        return Ok(Action::Help);
+    };
+    let action = match command.as_str() {
+        "-h" | "--help" | "help" => return Ok(Action::Help),
+        // The demo's driver reads its own options, `--help` among them.
+        "demo" => return Ok(Action::Demo(rest)),
+        "test" => Action::Test,
+        "tidy" => Action::Tidy,
+        "ci" => Action::Ci,
+        unknown => {
+            return Err(Failure::usage(format!(
+                "unknown command `{unknown}`; the commands are demo, test, tidy and ci"
+            )));
+        }
+    };
+    match rest.first().map(String::as_str) {
+        None => Ok(action),
+        Some("-h" | "--help") => Ok(Action::Help),
+        Some(arg) => Err(Failure::usage(format!(
+            "`{command}` takes no arguments, but was given `{arg}`"
+        ))),
+    }
+}
+
+fn run(action: Action<'_>) -> Result<(), Failure> {
+    match action {
+        Action::Help => Ok(io::stdout().write_all(HELP.as_bytes())?),
+        Action::Demo(args) => demo::run(args),
+        Action::Test => suite::run(),
+        Action::Tidy => tidy::run(),
+        Action::Ci => ci::run(),
+    }
+}
+
+/// A heading on stderr, so that stdout stays what the command is about.
+fn heading(text: &str) {
+    eprintln!("\n== {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn help_is_understood_and_unknown_words_are_not() {
+        for line in ["", "--help", "-h", "help", "tidy --help", "ci -h"] {
+            assert_eq!(parse(&words(line)).unwrap(), Action::Help, "{line}");
+        }
+        assert_eq!(parse(&words("test")).unwrap(), Action::Test);
+        for line in ["dmeo", "tidy now", "test --fast", "ci --json", "--json"] {
+            assert!(
+                matches!(parse(&words(line)), Err(Failure::Usage(_))),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_demo_gets_its_arguments_as_they_are() {
+        let args = words("demo --json --help");
+        assert_eq!(parse(&args).unwrap(), Action::Demo(&words("--json --help")));
+    }
+}

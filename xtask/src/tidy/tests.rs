@@ -1,0 +1,581 @@
+//! Every check is shown a workspace that keeps its rule and one that breaks it.
+
+use super::graph::{Package, RustVersion};
+use super::*;
+
+const MANIFEST: &str = "\
+[package]
+name = \"NAME\"
+license.workspace = true
+rust-version.workspace = true
+
+[dependencies]
+DEPENDENCIES
+[lints]
+workspace = true
+";
+
+/// The crates of the good workspace with their normal dependencies.
+const CRATES: &[(&str, &[&str])] = &[
+    ("crates/mrtr-protocol", &[]),
+    ("crates/mrtr-state", &["sha2"]),
+    ("crates/mrtr-state-hmac", &["mrtr-state", "hmac"]),
+    ("crates/mrtr-ledger", &["mrtr-state"]),
+    ("crates/mrtr-client", &["mrtr-protocol"]),
+    ("crates/mrtr-server", &["mrtr-protocol", "mrtr-state"]),
+];
+
+const README: &str = "\
+<!-- readme:start -->
+```rust
+fn f() {}
+```
+<!-- readme:end -->
+[a](docs/a.md#one)
+
+| Rule | Type | Test |
+|---|---|---|
+| State is verified | `VerifiedState` | `it_opens` |
+";
+
+impl Workspace {
+    /// A small workspace that keeps every rule.
+    fn good() -> Self {
+        let mut workspace = Self::default();
+        workspace.write(
+            "Cargo.toml",
+            "[workspace.package]\nrust-version = \"1.89\"\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\n",
+        );
+        workspace.write(
+            "Cargo.lock",
+            "[[package]]\nname = \"serde\"\nsource = \"registry+https://github.com/rust-lang/cra\u{74}es.io-index\"\n",
+        );
+        workspace.write("README.md", README);
+        workspace.write(
+            "docs/a.md",
+            "# One\n\n[b](../README.md) [c](https://example.org/x)\n",
+        );
+        workspace.write(
+            "CHANGELOG.md",
+            "# Changes\n\n## [Unreleased]\n\n- **added:** everything\n",
+        );
+        for (folder, dependencies) in CRATES {
+            workspace.add(folder, dependencies);
+        }
+        let names: String = CRATES
+            .iter()
+            .map(|(folder, _)| format!("`{}` ", folder.replace("crates/", "")))
+            .collect();
+        workspace.write("ARCHITECTURE.md", &names);
+        workspace.write(
+            "crates/mrtr-state/src/time.rs",
+            "fn now() { SystemTime::now() }\n",
+        );
+        workspace.write(
+            "crates/mrtr-state/src/seal.rs",
+            "pub struct VerifiedState;\n#[test]\nfn it_opens() {}\n",
+        );
+        workspace.add("examples/readme", &["mrtr-server"]);
+        workspace.write(
+            "examples/readme/src/main.rs",
+            "//! Asks. Run it: `cargo run -p readme`.\n\n// readme:start\nfn f() {}\n// readme:end\n",
+        );
+        for foreign in ["sha2", "hmac"] {
+            workspace.package(foreign, &[]);
+        }
+        workspace
+    }
+
+    fn add(&mut self, folder: &str, dependencies: &[&str]) {
+        let name = folder.rsplit('/').next().unwrap();
+        let lines: String = dependencies
+            .iter()
+            .map(|name| format!("{name}.workspace = true\n"))
+            .collect();
+        self.write(
+            &format!("{folder}/Cargo.toml"),
+            &MANIFEST
+                .replace("NAME", name)
+                .replace("DEPENDENCIES\n", &lines),
+        );
+        self.write(&format!("{folder}/README.md"), &"A line.\n".repeat(30));
+        self.members.push(Member {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            declared: dependencies.iter().map(|&name| name.to_owned()).collect(),
+        });
+        self.package(name, dependencies);
+    }
+
+    fn package(&mut self, name: &str, dependencies: &[&str]) {
+        let package = Package {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            rust_version: RustVersion::parse("1.89"),
+            normal: dependencies.iter().map(|&name| name.to_owned()).collect(),
+        };
+        self.graph.packages.insert(name.to_owned(), package);
+    }
+
+    fn write(&mut self, path: &str, text: &str) {
+        self.files.retain(|file| file.path != path);
+        self.files.push(File {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            committed: true,
+        });
+    }
+
+    fn replace(&mut self, path: &str, from: &str, to: &str) {
+        let text = self.file(path).unwrap().text.clone();
+        assert!(text.contains(from), "{path} does not hold {from}");
+        self.write(path, &text.replace(from, to));
+    }
+
+    /// A workspace that was good until `change`.
+    fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut workspace = Self::good();
+        change(&mut workspace);
+        workspace
+    }
+
+    fn with_file(path: &str, text: &str) -> Self {
+        Self::with(|workspace| workspace.write(path, text))
+    }
+
+    fn with_replaced(path: &str, from: &str, to: &str) -> Self {
+        Self::with(|workspace| workspace.replace(path, from, to))
+    }
+}
+
+/// For each check, by a part of its rule: workspaces that break it, and the place that it must name.
+fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
+    let client = "crates/mrtr-client/Cargo.toml";
+    let server = "crates/mrtr-server/Cargo.toml";
+    let lib = "crates/mrtr-client/src/lib.rs";
+    let example = "examples/readme/src/main.rs";
+    vec![
+        (
+            "arrows",
+            client,
+            9,
+            Workspace::with(|w| {
+                w.members.retain(|member| member.name != "mrtr-client");
+                w.add(
+                    "crates/mrtr-client",
+                    &["mrtr-protocol", "serde", "mrtr-state"],
+                );
+            }),
+        ),
+        (
+            "arrows",
+            "crates/mrtr-new/Cargo.toml",
+            1,
+            Workspace::with(|w| w.add("crates/mrtr-new", &[])),
+        ),
+        (
+            "arrows",
+            server,
+            9,
+            Workspace::with(|w| {
+                w.members.retain(|member| member.name != "mrtr-server");
+                w.add(
+                    "crates/mrtr-server",
+                    &["mrtr-protocol", "mrtr-state", "readme"],
+                );
+            }),
+        ),
+        // Indirectly, through a package from outside.
+        (
+            "closure",
+            client,
+            7,
+            Workspace::with(|w| w.package("mrtr-protocol", &["mrtr-state"])),
+        ),
+        (
+            "closure",
+            server,
+            8,
+            Workspace::with(|w| w.package("mrtr-state", &["sha2", "mrtr-state-hmac"])),
+        ),
+        (
+            "closure",
+            "crates/mrtr-protocol/Cargo.toml",
+            1,
+            Workspace::with(|w| {
+                w.package("mrtr-protocol", &["url"]);
+                w.package("url", &["getrandom"]);
+                w.package("getrandom", &[]);
+            }),
+        ),
+        (
+            "newer Rust",
+            "Cargo.lock",
+            2,
+            Workspace::with(|w| {
+                w.package("serde", &[]);
+                w.graph.packages.get_mut("serde").unwrap().rust_version =
+                    RustVersion::parse("1.90");
+            }),
+        ),
+        (
+            "closure",
+            "Cargo.toml",
+            1,
+            Workspace::with(|w| w.members.retain(|member| member.name != "mrtr-client")),
+        ),
+        (
+            "newer Rust",
+            "Cargo.toml",
+            1,
+            Workspace::with_replaced("Cargo.toml", "rust-version", "rust-versions"),
+        ),
+        (
+            "folder is named",
+            "crates/mrtr-courier/Cargo.toml",
+            1,
+            Workspace::with(|w| {
+                w.add("crates/mrtr-courier", &[]);
+                w.members.last_mut().unwrap().name = "mrtr-client".to_owned();
+            }),
+        ),
+        (
+            "forbids unsafe",
+            "Cargo.toml",
+            3,
+            Workspace::with_replaced("Cargo.toml", "forbid", "deny"),
+        ),
+        (
+            "forbids unsafe",
+            client,
+            8,
+            Workspace::with_replaced(client, "[lints]\nworkspace = true", "[lints]"),
+        ),
+        (
+            "are the workspace's",
+            client,
+            3,
+            Workspace::with_replaced(client, "license.workspace = true", "license = \"MIT\""),
+        ),
+        (
+            "are the workspace's",
+            client,
+            4,
+            Workspace::with_replaced(
+                client,
+                "rust-version.workspace = true",
+                "rust-version = \"1.90\"",
+            ),
+        ),
+        (
+            "README of 15",
+            "crates/mrtr-client/README.md",
+            14,
+            Workspace::with_file("crates/mrtr-client/README.md", &"x\n".repeat(14)),
+        ),
+        (
+            "README of 15",
+            "crates/mrtr-client/README.md",
+            61,
+            Workspace::with_file("crates/mrtr-client/README.md", &"x\n".repeat(61)),
+        ),
+        (
+            "README of 15",
+            "crates/mrtr-client/README.md",
+            1,
+            Workspace::with(|w| {
+                w.files
+                    .retain(|file| file.path != "crates/mrtr-client/README.md")
+            }),
+        ),
+        (
+            "one integration",
+            "crates/mrtr-client/tests/more.rs",
+            1,
+            Workspace::with_file("crates/mrtr-client/tests/more.rs", ""),
+        ),
+        (
+            "one integration",
+            "crates/mrtr-client/tests/at/main.rs",
+            1,
+            Workspace::with_file("crates/mrtr-client/tests/at/main.rs", ""),
+        ),
+        (
+            "command that runs",
+            example,
+            1,
+            Workspace::with_replaced(example, "-p readme", "-p readme-two"),
+        ),
+        (
+            "command that runs",
+            example,
+            1,
+            Workspace::with_replaced(example, "//! Asks.", "// Asks."),
+        ),
+        (
+            "Cargo.lock",
+            "Cargo.lock",
+            1,
+            Workspace::with(|w| w.files.retain(|file| file.path != "Cargo.lock")),
+        ),
+        (
+            "Cargo.lock",
+            "Cargo.lock",
+            1,
+            Workspace::with(|w| {
+                w.files
+                    .iter_mut()
+                    .find(|file| file.path == "Cargo.lock")
+                    .unwrap()
+                    .committed = false;
+            }),
+        ),
+        (
+            "wall clock",
+            lib,
+            2,
+            Workspace::with_file(
+                lib,
+                "fn f() {\n    let now = std::time::SystemTime::now();\n}\n",
+            ),
+        ),
+        (
+            "wall clock",
+            lib,
+            1,
+            Workspace::with_file(
+                lib,
+                "#[allow(clippy::disallowed_methods, reason = \"x\")]\n",
+            ),
+        ),
+        (
+            "wall clock",
+            "crates/mrtr-state/src/seal.rs",
+            1,
+            Workspace::with_file(
+                "crates/mrtr-state/src/seal.rs",
+                "let start = Instant::now();\n",
+            ),
+        ),
+        (
+            "wall clock",
+            "crates/mrtr-state/src/time.rs",
+            1,
+            Workspace::with(|w| {
+                w.files
+                    .retain(|file| file.path != "crates/mrtr-state/src/time.rs")
+            }),
+        ),
+        (
+            "MAC",
+            lib,
+            1,
+            Workspace::with_file(
+                lib,
+                &format!("mac.{}_left(&tag)\n", concat!("verify_", "truncated")),
+            ),
+        ),
+        (
+            "placeholders",
+            lib,
+            2,
+            Workspace::with_file(
+                lib,
+                &format!("fn f() {{\n    {}\n}}\n", concat!("to", "do!()")),
+            ),
+        ),
+        (
+            "placeholders",
+            "docs/a.md",
+            1,
+            Workspace::with_file("docs/a.md", concat!("# One\u{20}", "TO", "DO: more")),
+        ),
+        (
+            "registry's host",
+            "docs/a.md",
+            2,
+            Workspace::with_file("docs/a.md", concat!("# One\nhttps://cra", "tes.io/x")),
+        ),
+        (
+            "registry's host",
+            "Cargo.lock",
+            1,
+            Workspace::with_file("Cargo.lock", concat!("checksum = \"pypi", ".org\"")),
+        ),
+        (
+            "links",
+            "docs/a.md",
+            3,
+            Workspace::with_replaced("docs/a.md", "../README.md", "../READYOU.md"),
+        ),
+        (
+            "links",
+            "README.md",
+            6,
+            Workspace::with_replaced("README.md", "#one", "#two"),
+        ),
+        (
+            "links",
+            "docs/a.md",
+            3,
+            Workspace::with_replaced("docs/a.md", "../README.md", "../../README.md"),
+        ),
+        (
+            "README's code",
+            "README.md",
+            3,
+            Workspace::with_replaced("README.md", "fn f() {}", "fn g() {}"),
+        ),
+        (
+            "README's code",
+            "README.md",
+            4,
+            Workspace::with_replaced(example, "fn f() {}\n", "fn f() {}\nfn g() {}\n"),
+        ),
+        (
+            "README's code",
+            "README.md",
+            1,
+            Workspace::with_replaced("README.md", "```rust", "```"),
+        ),
+        (
+            "README's code",
+            example,
+            1,
+            Workspace::with(|w| {
+                w.files
+                    .retain(|file| file.path != "examples/readme/src/main.rs")
+            }),
+        ),
+        (
+            "README's code",
+            example,
+            3,
+            Workspace::with(|w| {
+                w.replace(example, "fn f() {}\n", "");
+                w.replace("README.md", "fn f() {}\n", "");
+            }),
+        ),
+        (
+            "README's table",
+            "README.md",
+            10,
+            Workspace::with_replaced("README.md", "VerifiedState", "TrustedState"),
+        ),
+        (
+            "README's table",
+            "README.md",
+            10,
+            Workspace::with_replaced("README.md", "it_opens", "it_closes"),
+        ),
+        (
+            "README's table",
+            "README.md",
+            10,
+            Workspace::with_replaced("README.md", "`it_opens`", "some test"),
+        ),
+        (
+            "README's table",
+            "README.md",
+            1,
+            Workspace::with_replaced("README.md", "| Rule |", "| What |"),
+        ),
+        (
+            "names each crate",
+            "ARCHITECTURE.md",
+            1,
+            Workspace::with_replaced("ARCHITECTURE.md", "`mrtr-state` ", ""),
+        ),
+        (
+            "CHANGELOG",
+            "CHANGELOG.md",
+            1,
+            Workspace::with_replaced("CHANGELOG.md", "[Unreleased]", "[0.1.0]"),
+        ),
+        (
+            "CHANGELOG",
+            "CHANGELOG.md",
+            5,
+            Workspace::with_replaced("CHANGELOG.md", "**added:** ", ""),
+        ),
+        (
+            "700 lines",
+            lib,
+            700,
+            Workspace::with_file(lib, &"\n".repeat(701)),
+        ),
+    ]
+}
+
+fn check(part: &str) -> &'static Check {
+    let mut found = CHECKS.iter().filter(|check| check.rule.contains(part));
+    let check = found
+        .next()
+        .unwrap_or_else(|| panic!("no rule holds `{part}`"));
+    assert!(found.next().is_none(), "two rules hold `{part}`");
+    check
+}
+
+#[test]
+fn a_good_workspace_keeps_every_rule() {
+    let workspace = Workspace::good();
+    for check in CHECKS {
+        assert_eq!((check.find)(&workspace), [], "{}", check.rule);
+    }
+}
+
+#[test]
+fn what_breaks_a_rule_is_found_at_its_place() {
+    for (index, (part, file, line, workspace)) in broken().iter().enumerate() {
+        let check = check(part);
+        let findings = (check.find)(workspace);
+        assert!(
+            findings
+                .iter()
+                .any(|finding| finding.file == *file && finding.line == *line),
+            "case {index}, {}: expected {file}:{line}, found {findings:#?}",
+            check.rule
+        );
+    }
+}
+
+#[test]
+fn no_check_is_without_a_case_that_breaks_it() {
+    let cases = broken();
+    for rule in CHECKS.iter().map(|check| check.rule) {
+        assert!(cases.iter().any(|(part, ..)| rule.contains(part)), "{rule}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_violation_is_none() {
+    let cases = [
+        (
+            "wall clock",
+            "crates/mrtr-client/src/lib.rs",
+            "// SystemTime::now()\n#[cfg(test)]\nmod t { fn f() { SystemTime::now() } }\n",
+        ),
+        (
+            "wall clock",
+            "crates/mrtr-client/tests/it/main.rs",
+            "SystemTime::now();\n",
+        ),
+        // A monotonic clock measures how long something took.
+        (
+            "wall clock",
+            "crates/mrtr-client/src/lib.rs",
+            "let start = Instant::now();\n",
+        ),
+        ("placeholders", "docs/a.md", "# One\n\nMASTODON, todo\n"),
+        ("one integration", "crates/mrtr-client/tests/it/seal.rs", ""),
+        (
+            "links",
+            "docs/a.md",
+            "# One\n\n`[x](y.md)` [z](#one) [m](mailto:a@example.org)\n",
+        ),
+    ];
+    for (part, path, text) in cases {
+        let findings = (check(part).find)(&Workspace::with_file(path, text));
+        assert_eq!(findings, [], "{part}: {text}");
+    }
+}
