@@ -33,7 +33,7 @@ fn steps(counts: &mut Counts) -> Result<(), Failure> {
     }
     if !clean {
         return Err(Failure::failed(
-            format!("{} tests failed", counts.failed),
+            format!("failed tests: {}", counts.failed),
             "run one alone with `cargo test -p CRATE NAME`; its output stands above",
         ));
     }
