@@ -9,6 +9,7 @@ mod limits;
 mod memory;
 mod redeem;
 pub mod rules;
+pub mod suite;
 pub mod tally;
 
 pub use claim::{Claim, Claimed, Found, Purged, Rows, Settled, Settlement};

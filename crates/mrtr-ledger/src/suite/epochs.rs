@@ -1,0 +1,82 @@
+//! A flow is claimed on the ledger on which it opened, and not after that one was reset.
+
+use super::*;
+
+/// Any other epoch is refused, and leaves nothing behind.
+pub async fn another_epoch_is_stale(bench: &Bench) {
+    let desk = bench.desk().await;
+    assert_eq!(
+        desk.ledger.epoch().await.expect("an epoch"),
+        desk.epoch,
+        "it stays until it is rotated"
+    );
+    let other = Epoch::from_bytes([0; 16]);
+    for claim in [desk.round(1), desk.step(1)] {
+        assert_eq!(
+            desk.claim(&Claim {
+                epoch: other,
+                ..claim.clone()
+            })
+            .await,
+            Claimed::StaleEpoch
+        );
+        desk.own(claim.clone()).await;
+        // Neither with the owner's token nor for a retry.
+        assert_eq!(
+            desk.claim(&Claim {
+                epoch: other,
+                ..claim.clone()
+            })
+            .await,
+            Claimed::StaleEpoch
+        );
+        assert_eq!(
+            desk.claim(&Claim {
+                epoch: other,
+                ..claim.retry()
+            })
+            .await,
+            Claimed::StaleEpoch
+        );
+    }
+    assert_eq!(desk.count().await, (1, 1));
+}
+
+/// Flows that were open claim nothing more; what had begun may still be settled; new flows go on.
+pub async fn a_rotated_epoch_ends_what_was_open(bench: &Bench) {
+    let mut desk = bench.desk().await;
+    let (round, later) = (desk.own(desk.round(1)).await, desk.round(2));
+    let step = desk.own(desk.step(1).under(round.owner())).await;
+
+    let epoch = desk.ledger.rotate_epoch().await.expect("a new epoch");
+    assert_ne!(epoch, desk.epoch);
+    assert_eq!(desk.ledger.epoch().await.expect("an epoch"), epoch);
+
+    for claim in [
+        &round,
+        &round.retry(),
+        &later,
+        &step,
+        &desk.step(2).under(round.owner()),
+    ] {
+        assert_eq!(desk.claim(claim).await, Claimed::StaleEpoch);
+    }
+    assert_eq!(desk.settle(&step, b"done").await, Settled::Stored);
+    assert_eq!(desk.settle(&round, b"done").await, Settled::Stored);
+    assert_eq!(desk.lookup(&round).await, found(b"done"));
+
+    desk.epoch = epoch;
+    desk.own(desk.round(3)).await;
+    assert_ne!(
+        desk.ledger.rotate_epoch().await.expect("a new epoch"),
+        epoch
+    );
+}
+
+/// The epoch also names the ledger.
+pub async fn two_ledgers_have_two_epochs(bench: &Bench) {
+    let (one, two) = (bench.desk().await, bench.desk().await);
+    assert_ne!(one.epoch, two.epoch);
+    assert_eq!(two.claim(&one.round(1)).await, Claimed::StaleEpoch);
+    one.own(one.round(1)).await;
+}
