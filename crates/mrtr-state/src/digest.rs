@@ -33,7 +33,6 @@ pub struct RequestDigest([u8; 32]);
 
 impl RequestDigest {
     /// Starts a digest with a method and a target: a tool's or prompt's name, a resource's URI.
-    #[must_use]
     pub fn builder(method: &str, target: &str) -> DigestBuilder {
         let mut hasher = labelled(b"mrtr request digest 1");
         put(&mut hasher, method.as_bytes());
