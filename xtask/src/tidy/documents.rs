@@ -108,16 +108,25 @@ pub(super) fn readme_table(workspace: &Workspace) -> Vec<Finding> {
         .filter(|file| file.path.ends_with(".rs"))
         .map(|file| rust_text::code(&file.text))
         .collect();
-    let declared = |kinds: &[&str], name: &str| {
+    let is_type = |name: &str| {
+        let declarations = ["struct", "enum", "trait"].map(|kind| format!("{kind} {name}"));
         sources.iter().any(|code| {
-            kinds
+            declarations
                 .iter()
-                .any(|kind| rust_text::holds_word(code, &format!("{kind} {name}")))
+                .any(|text| rust_text::holds_word(code, text))
         })
     };
+    let is_test = |name: &str| sources.iter().any(|code| holds_test(code, name));
     let mut findings = Vec::new();
     for (number, cells) in rows {
-        for (column, kinds) in [(1, ["struct", "enum", "trait"].as_slice()), (2, &["fn"])] {
+        for (column, kind) in [(1, "type"), (2, "test")] {
+            let exists = |name: &str| {
+                if kind == "type" {
+                    is_type(name)
+                } else {
+                    is_test(name)
+                }
+            };
             let names: Vec<&str> = cells
                 .get(column)
                 .copied()
@@ -127,21 +136,93 @@ pub(super) fn readme_table(workspace: &Workspace) -> Vec<Finding> {
                 findings.push(Finding::new(
                     PATH,
                     number,
-                    "a row that names no type or no test",
+                    format!("a row that names no {kind}"),
                     "name it in backticks",
                 ));
             }
-            for name in names.into_iter().filter(|name| !declared(kinds, name)) {
+            for name in names.into_iter().filter(|name| !exists(name)) {
                 findings.push(Finding::new(
                     PATH,
                     number,
-                    format!("no {} is called `{name}`", kinds.join(", ")),
+                    format!("no {kind} is called `{name}`"),
                     "name one that is there; the last part of its path is enough",
                 ));
             }
         }
     }
     findings
+}
+
+/// docs/errors.md explains every code of the protocol crate and every reason of a rejection.
+pub(super) fn error_page(workspace: &Workspace) -> Vec<Finding> {
+    const PAGE: &str = "docs/errors.md";
+    const CODES: &str = "crates/mrtr-protocol/src/error.rs";
+    const REASONS: &str = "crates/mrtr-state/src/reason.rs";
+    let text = |path| workspace.file(path).map_or("", |file| file.text.as_str());
+    let mut findings = Vec::new();
+    for (source, explained) in [
+        (CODES, codes(text(CODES))),
+        (REASONS, reasons(text(REASONS))),
+    ] {
+        if explained.is_empty() {
+            findings.push(Finding::new(
+                source,
+                1,
+                "no codes or reasons were found here",
+                "if they moved, name their new place in xtask/src/tidy/documents.rs",
+            ));
+        }
+        for (line, cell) in explained {
+            let row = format!("| {cell} |");
+            if !text(PAGE).lines().any(|line| line.starts_with(&row)) {
+                findings.push(Finding::new(
+                    source,
+                    line,
+                    format!("{PAGE} has no row that begins with {cell}"),
+                    "say there what it means and who should do what",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// `pub const NAME: i64 = -32700;` as the code that it declares.
+fn codes(source: &str) -> Vec<(usize, String)> {
+    numbered(source)
+        .filter_map(|(number, line)| {
+            let (_, value) = line
+                .trim()
+                .strip_prefix("pub const ")?
+                .split_once(": i64 = ")?;
+            Some((number, value.trim_end_matches(';').to_owned()))
+        })
+        .collect()
+}
+
+/// The words that `Reason::as_str` gives, as they stand in a table.
+fn reasons(source: &str) -> Vec<(usize, String)> {
+    numbered(source)
+        .skip_while(|(_, line)| !line.contains("fn as_str"))
+        .take_while(|(_, line)| !line.contains("fn in_words"))
+        .filter_map(|(number, line)| {
+            let (_, word) = line.trim().strip_prefix("Reason::")?.split_once("=> \"")?;
+            Some((number, format!("`{}`", word.trim_end_matches(['"', ',']))))
+        })
+        .collect()
+}
+
+/// Whether a source has a function of that name with a test's attribute in the lines above it.
+fn holds_test(code: &str, name: &str) -> bool {
+    let declaration = format!("fn {name}");
+    let lines: Vec<&str> = code.lines().collect();
+    lines.iter().enumerate().any(|(at, line)| {
+        let above = lines.get(at.saturating_sub(4)..at).unwrap_or_default();
+        rust_text::holds_word(line, &declaration)
+            && above
+                .iter()
+                .any(|line| line.trim_start().starts_with("#[") && line.contains("test"))
+    })
 }
 
 /// The last parts of the paths that stand in backticks: `Form` for `mrtr_server::Form`.

@@ -181,6 +181,10 @@ const CHECKS: &[Check] = &[
         documents::readme_code,
     ),
     error(
+        "docs/errors.md explains every code and every reason",
+        documents::error_page,
+    ),
+    error(
         "the README's table names types and tests that exist",
         documents::readme_table,
     ),

@@ -38,6 +38,19 @@ fn f() {}
 | State is verified | `VerifiedState` | `it_opens` |
 ";
 
+const REASONS: &str = "\
+const fn as_str(self) -> &'static str {
+    match self {
+        Reason::Expired => \"expired\",
+    }
+}
+const fn in_words(self) -> &'static str {
+    match self {
+        Reason::Expired => \"it is over\",
+    }
+}
+";
+
 impl Workspace {
     /// A small workspace that keeps every rule.
     fn good() -> Self {
@@ -74,6 +87,15 @@ impl Workspace {
         workspace.write(
             "crates/mrtr-state/src/seal.rs",
             "pub struct VerifiedState;\n#[test]\nfn it_opens() {}\n",
+        );
+        workspace.write(
+            "crates/mrtr-protocol/src/error.rs",
+            "pub const PARSE_ERROR: i64 = -32700;\n",
+        );
+        workspace.write("crates/mrtr-state/src/reason.rs", REASONS);
+        workspace.write(
+            "docs/errors.md",
+            "| -32700 | 400 |\n| `expired` | expired |\n",
         );
         workspace.add("examples/readme", &["mrtr-server"]);
         workspace.write(
@@ -455,6 +477,30 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
                 w.replace(example, "fn f() {}\n", "");
                 w.replace("README.md", "fn f() {}\n", "");
             }),
+        ),
+        (
+            "every code",
+            "crates/mrtr-protocol/src/error.rs",
+            1,
+            Workspace::with_replaced("docs/errors.md", "-32700", "-32600"),
+        ),
+        (
+            "every code",
+            "crates/mrtr-state/src/reason.rs",
+            3,
+            Workspace::with_replaced("docs/errors.md", "`expired`", "expired"),
+        ),
+        (
+            "every code",
+            "crates/mrtr-state/src/reason.rs",
+            1,
+            Workspace::with_replaced("crates/mrtr-state/src/reason.rs", "as_str", "as_word"),
+        ),
+        (
+            "README's table",
+            "README.md",
+            10,
+            Workspace::with_replaced("crates/mrtr-state/src/seal.rs", "#[test]", ""),
         ),
         (
             "README's table",
