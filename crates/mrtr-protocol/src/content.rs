@@ -1,0 +1,333 @@
+//! Content of results (*Tools, Tool Result*).
+
+use serde::de::{self, Deserializer};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use crate::meta::Icon;
+use crate::object::{self, JsonObject, RawObject, as_string};
+
+/// One piece of content. A type that this revision does not define is kept whole.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ContentBlock {
+    /// `text`.
+    Text(TextContent),
+    /// `image`.
+    Image(ImageContent),
+    /// `audio`.
+    Audio(AudioContent),
+    /// `resource_link`: a resource to be read elsewhere.
+    ResourceLink(ResourceLink),
+    /// `resource`: a resource in place.
+    Resource(EmbeddedResource),
+    /// Anything else with a `type`, verbatim.
+    Other(JsonObject),
+}
+
+impl ContentBlock {
+    /// Plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextContent {
+            text: text.into(),
+            annotations: None,
+            meta: RawObject::new(),
+        })
+    }
+
+    /// The text of a text block.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(content) => Some(&content.text),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for ContentBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(content) => content.serialize(serializer),
+            Self::Image(content) => content.serialize(serializer),
+            Self::Audio(content) => content.serialize(serializer),
+            Self::ResourceLink(content) => content.serialize(serializer),
+            Self::Resource(content) => content.serialize(serializer),
+            Self::Other(content) => content.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let block = JsonObject::deserialize(deserializer)?;
+        let kind = block
+            .members()
+            .map_err(de::Error::custom)?
+            .get("type")
+            .and_then(as_string)
+            .map(String::from);
+        let read = match kind.as_deref() {
+            Some("text") => block.read().map(Self::Text),
+            Some("image") => block.read().map(Self::Image),
+            Some("audio") => block.read().map(Self::Audio),
+            Some("resource_link") => block.read().map(Self::ResourceLink),
+            Some("resource") => block.read().map(Self::Resource),
+            Some(_) => return Ok(Self::Other(block)),
+            None => return Err(de::Error::custom("content without a `type`")),
+        };
+        read.map_err(de::Error::custom)
+    }
+}
+
+/// Text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "text")]
+pub struct TextContent {
+    /// The text.
+    pub text: String,
+    /// Hints for display.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "object::optional"
+    )]
+    pub annotations: Option<Annotations>,
+    /// `_meta`.
+    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
+    pub meta: RawObject,
+}
+
+/// A picture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "image", rename_all = "camelCase")]
+pub struct ImageContent {
+    /// The bytes in base64, not decoded here.
+    pub data: String,
+    /// The media type.
+    pub mime_type: String,
+    /// Hints for display.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "object::optional"
+    )]
+    pub annotations: Option<Annotations>,
+    /// `_meta`.
+    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
+    pub meta: RawObject,
+}
+
+/// Sound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "audio", rename_all = "camelCase")]
+pub struct AudioContent {
+    /// The bytes in base64, not decoded here.
+    pub data: String,
+    /// The media type.
+    pub mime_type: String,
+    /// Hints for display.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "object::optional"
+    )]
+    pub annotations: Option<Annotations>,
+    /// `_meta`.
+    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
+    pub meta: RawObject,
+}
+
+/// A resource to be read elsewhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "resource_link", rename_all = "camelCase")]
+pub struct ResourceLink {
+    /// Where it is.
+    pub uri: String,
+    /// The programmatic name.
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The media type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// In bytes, before any encoding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Pictures.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "object::list"
+    )]
+    pub icons: Vec<Icon>,
+    /// Hints for display.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "object::optional"
+    )]
+    pub annotations: Option<Annotations>,
+    /// `_meta`.
+    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
+    pub meta: RawObject,
+}
+
+/// A resource in place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "resource")]
+pub struct EmbeddedResource {
+    /// Text or bytes.
+    pub resource: ResourceContents,
+    /// Hints for display.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "object::optional"
+    )]
+    pub annotations: Option<Annotations>,
+    /// `_meta`.
+    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
+    pub meta: RawObject,
+}
+
+/// What a resource holds. One of text and bytes; both, or neither, is an error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResourceContents {
+    /// Where it comes from.
+    pub uri: String,
+    /// The media type.
+    pub mime_type: Option<String>,
+    /// The body.
+    pub body: ResourceBody,
+    /// `_meta`.
+    pub meta: RawObject,
+}
+
+/// Text or bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResourceBody {
+    /// `text`.
+    Text(String),
+    /// `blob`: base64, not decoded here.
+    Blob(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceWire {
+    uri: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blob: Option<String>,
+    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
+    meta: RawObject,
+}
+
+impl Serialize for ResourceContents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (text, blob) = match &self.body {
+            ResourceBody::Text(text) => (Some(text.clone()), None),
+            ResourceBody::Blob(blob) => (None, Some(blob.clone())),
+        };
+        ResourceWire {
+            uri: self.uri.clone(),
+            mime_type: self.mime_type.clone(),
+            text,
+            blob,
+            meta: self.meta.clone(),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceContents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ResourceWire {
+            uri,
+            mime_type,
+            text,
+            blob,
+            meta,
+        } = object::required(deserializer)?;
+        let body = match (text, blob) {
+            (Some(text), None) => ResourceBody::Text(text),
+            (None, Some(blob)) => ResourceBody::Blob(blob),
+            _ => {
+                return Err(de::Error::custom(
+                    "a resource holds either `text` or `blob`",
+                ));
+            }
+        };
+        Ok(Self {
+            uri,
+            mime_type,
+            body,
+            meta,
+        })
+    }
+}
+
+/// Hints for display and use; they oblige nobody.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// For whom: `user`, `assistant`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub audience: Vec<String>,
+    /// From 0, optional, to 1, required.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<f64>,
+    /// When it changed, as an ISO 8601 string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_goes_both_ways() {
+        for text in [
+            r#"{"type":"text","text":"hi"}"#,
+            r#"{"type":"image","data":"AA==","mimeType":"image/png","annotations":{"audience":["user"],"priority":0.9}}"#,
+            r#"{"type":"audio","data":"AA==","mimeType":"audio/wav","_meta":{"x/y":1}}"#,
+            r#"{"type":"resource_link","uri":"file:///a","name":"a","size":5}"#,
+            r#"{"type":"resource","resource":{"uri":"file:///a","mimeType":"text/plain","text":"x"}}"#,
+            r#"{"type":"resource","resource":{"uri":"file:///a","blob":"AA=="}}"#,
+            r#"{"type":"hologram","beams": 7}"#,
+        ] {
+            let block: ContentBlock = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&block).unwrap(), text);
+        }
+        assert!(matches!(
+            serde_json::from_str(r#"{"type":"hologram"}"#),
+            Ok(ContentBlock::Other(_))
+        ));
+    }
+
+    #[test]
+    fn refuses_what_is_no_content() {
+        for bad in [
+            r#"["text","hi"]"#,
+            r#"{"text":"hi"}"#,
+            r#"{"type":1,"text":"hi"}"#,
+            r#"{"type":"text"}"#,
+            r#"{"type":"text","text":"hi","annotations":[["user"]]}"#,
+            r#"{"type":"text","text":"hi","_meta":[]}"#,
+            r#"{"type":"resource","resource":["file:///a",null,"x"]}"#,
+            r#"{"type":"resource","resource":{"uri":"a"}}"#,
+            r#"{"type":"resource","resource":{"uri":"a","text":"x","blob":"AA=="}}"#,
+        ] {
+            assert!(serde_json::from_str::<ContentBlock>(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+use super::*;
+
+fn problem(body: &str) -> EnvelopeProblem {
+    match Message::parse(body.as_bytes()) {
+        Err(EnvelopeError::Invalid { problem, .. }) => problem,
+        other => panic!("{body}: {other:?}"),
+    }
+}
+
+#[test]
+fn reads_requests_and_notifications() {
+    let body = br#" {"id":"a","params":{"x":1},"method":"m\u002fn","jsonrpc":"2.0","other":[1]} "#;
+    let Ok(Message::Request(request)) = Message::parse(body) else {
+        panic!()
+    };
+    assert_eq!(
+        (request.id, request.method.as_ref()),
+        (RequestId::from("a"), "m/n")
+    );
+    assert_eq!(request.params.unwrap().get(), r#"{"x":1}"#);
+
+    let Ok(Message::Notification(note)) = Message::parse(br#"{"jsonrpc":"2.0","method":"n"}"#)
+    else {
+        panic!()
+    };
+    assert_eq!(note.method, "n");
+    assert!(note.params.is_none());
+}
+
+#[test]
+fn names_what_is_wrong() {
+    use EnvelopeProblem::*;
+    for (body, expected) in [
+        ("[]", Batch),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"m"}]"#, Batch),
+        (r#"["2.0",1,"m"]"#, Batch),
+        ("1", NotAnObject),
+        ("null", NotAnObject),
+        ("{}", Version),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, Version),
+        (r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, Version),
+        (r#"{"id":1,"method":"m"}"#, Version),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, Id),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, Id),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#, Id),
+        (r#"{"jsonrpc":"2.0","id":1}"#, NoMethod),
+        (r#"{"jsonrpc":"2.0","id":1,"Method":"m"}"#, NoMethod),
+        (r#"{"jsonrpc":"2.0","id":1,"method":null}"#, Method),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#,
+            Params,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[]}"#,
+            Params,
+        ),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, NoMethod),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#,
+            MethodAndOutcome,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#,
+            DuplicateMember,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"m"}"#,
+            DuplicateMember,
+        ),
+    ] {
+        assert_eq!(problem(body), expected, "{body}");
+    }
+}
+
+#[test]
+fn broken_json_is_a_parse_error_even_behind_a_wrong_type() {
+    for body in [
+        "",
+        "{",
+        "[1,",
+        "nul",
+        r#"{"jsonrpc":"2.0","id":1,"method":"m"} x"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m",}"#,
+        "NaN",
+    ] {
+        assert_eq!(
+            Message::parse(body.as_bytes()).unwrap_err(),
+            EnvelopeError::Parse,
+            "{body}"
+        );
+    }
+    assert_eq!(
+        Message::parse(b"{\"a\":\"\xff\"}").unwrap_err(),
+        EnvelopeError::Parse
+    );
+}
+
+#[test]
+fn an_invalid_request_carries_its_id_where_there_is_one() {
+    let id = |body: &str| Message::parse(body.as_bytes()).unwrap_err().id().cloned();
+    assert_eq!(
+        id(r#"{"jsonrpc":"1.0","id":"7","method":"m"}"#),
+        Some(RequestId::from("7"))
+    );
+    assert_eq!(
+        id(r#"{"jsonrpc":"2.0","id":9,"method":"m","params":[]}"#),
+        Some(RequestId::from(9))
+    );
+    assert_eq!(id(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#), None);
+    assert_eq!(
+        id(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#),
+        None,
+        "which of the two is not ours to choose"
+    );
+}
+
+#[test]
+fn reads_responses() {
+    let Response { id, outcome } =
+        Response::parse(br#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#).unwrap();
+    assert_eq!(
+        (id, outcome.unwrap().get()),
+        (Some(RequestId::from(1)), r#"{"a":1}"#)
+    );
+    for id in ["", r#""id":null,"#] {
+        let body = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"x"}}}}"#);
+        let response = Response::parse(body.as_bytes()).unwrap();
+        assert_eq!(
+            (response.id, response.outcome.unwrap_err().code),
+            (None, -32700)
+        );
+    }
+    for bad in [
+        r#"{"jsonrpc":"2.0","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":[]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":[1,"m"]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"m"}}"#,
+        r#"{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":"m"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","method":"m"}"#,
+    ] {
+        assert!(Response::parse(bad.as_bytes()).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn writes_what_it_reads() {
+    let id = RequestId::from(7);
+    let request = write_request(&id, "tools/list", &serde_json::json!({})).unwrap();
+    assert_eq!(
+        request,
+        br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}"#
+    );
+    assert_eq!(
+        write_result(&id, r#"{"a":1}"#),
+        br#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#
+    );
+    assert_eq!(
+        serialize_result(&id, &serde_json::json!({"a":1})).unwrap(),
+        write_result(&id, r#"{"a":1}"#)
+    );
+    let error = ErrorObject::new(-32700, "x");
+    assert_eq!(
+        write_error(Some(&id), &error),
+        br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32700,"message":"x"}}"#
+    );
+    assert_eq!(
+        write_error(None, &error),
+        br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#
+    );
+}

@@ -1,0 +1,344 @@
+//! `_meta` of requests and results (*Overview, `_meta`*).
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::capabilities::ClientCapabilities;
+use crate::object::{self, Members, RawObject, as_string};
+
+/// Key of the protocol version in a request's `_meta`. Required.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Key of the client's name and version in a request's `_meta`.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// Key of the client's capabilities in a request's `_meta`. Required.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Key of the server's name and version in a result's `_meta`.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// A request's `_meta`: read member by member, because the order in which a server complains is fixed.
+///
+/// A version that is absent or mistyped is told first, then a version that is not supported, then capabilities. So this type does not
+/// validate on construction; each accessor reads one member and says what is wrong with it. The specification forbids relying on
+/// `clientInfo`: show it, log it, decide nothing by it.
+///
+/// ```
+/// # use serde_json::value::RawValue;
+/// use mrtr_protocol::{Members, MetaError, RequestMeta};
+/// let params: &RawValue = serde_json::from_str(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#)?;
+/// let meta = RequestMeta::of(&Members::parse(params)?)?;
+/// assert_eq!(meta.protocol_version()?, "2026-07-28");
+/// assert_eq!(meta.client_capabilities(), Err(MetaError::CapabilitiesAbsent));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RequestMeta<'a> {
+    members: Members<'a>,
+}
+
+impl<'a> RequestMeta<'a> {
+    /// Reads `_meta` of a request's params.
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::Absent`] and [`MetaError::NotAnObject`].
+    pub fn of(params: &Members<'a>) -> Result<Self, MetaError> {
+        let raw = params.get("_meta").ok_or(MetaError::Absent)?;
+        Ok(Self {
+            members: Members::parse(raw).map_err(|_| MetaError::NotAnObject)?,
+        })
+    }
+
+    /// The version that the request declares; whether it is supported is the caller's to say.
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::VersionAbsent`] and [`MetaError::VersionMistyped`].
+    pub fn protocol_version(&self) -> Result<Cow<'a, str>, MetaError> {
+        let raw = self
+            .members
+            .get(PROTOCOL_VERSION)
+            .ok_or(MetaError::VersionAbsent)?;
+        as_string(raw).ok_or(MetaError::VersionMistyped)
+    }
+
+    /// The capabilities that the client declares for this request.
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::CapabilitiesAbsent`] and [`MetaError::CapabilitiesMistyped`].
+    pub fn client_capabilities(&self) -> Result<ClientCapabilities, MetaError> {
+        let raw = self
+            .members
+            .get(CLIENT_CAPABILITIES)
+            .ok_or(MetaError::CapabilitiesAbsent)?;
+        serde_json::from_str(raw.get()).map_err(|_| MetaError::CapabilitiesMistyped)
+    }
+
+    /// The client's name for itself.
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::ClientInfoMistyped`].
+    pub fn client_info(&self) -> Result<Option<Implementation>, MetaError> {
+        let Some(raw) = self.members.get(CLIENT_INFO) else {
+            return Ok(None);
+        };
+        object::read(raw)
+            .map(Some)
+            .map_err(|_| MetaError::ClientInfoMistyped)
+    }
+
+    /// Any other member: a trace context, an application's own.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.members.get(name)
+    }
+}
+
+/// What is wrong with a request's `_meta`: -32602 with HTTP 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetaError {
+    /// No `_meta`, or no params at all.
+    #[error(
+        "`_meta` is missing; every request carries `{PROTOCOL_VERSION}` and `{CLIENT_CAPABILITIES}` in it"
+    )]
+    Absent,
+    /// `_meta` is `null`, an array, or has a name twice.
+    #[error("`_meta` must be an object")]
+    NotAnObject,
+    /// No version.
+    #[error("`{PROTOCOL_VERSION}` is missing in `_meta`")]
+    VersionAbsent,
+    /// The version is no string.
+    #[error("`{PROTOCOL_VERSION}` in `_meta` must be a string")]
+    VersionMistyped,
+    /// No capabilities.
+    #[error(
+        "`{CLIENT_CAPABILITIES}` is missing in `_meta`; a client without capabilities sends {{}}"
+    )]
+    CapabilitiesAbsent,
+    /// The capabilities, or a known one among them, are no object.
+    #[error("`{CLIENT_CAPABILITIES}` in `_meta` and each capability in it must be objects")]
+    CapabilitiesMistyped,
+    /// `clientInfo` is there and no implementation.
+    #[error("`{CLIENT_INFO}` in `_meta` must be an object with a name and a version")]
+    ClientInfoMistyped,
+}
+
+/// The three per-request protocol fields, for a client to write.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClientMeta<'a> {
+    /// [`REVISION`](crate::REVISION).
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    pub protocol_version: &'a str,
+    /// Who is asking.
+    #[serde(
+        rename = "io.modelcontextprotocol/clientInfo",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub client_info: Option<&'a Implementation>,
+    /// What it can do.
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub client_capabilities: &'a ClientCapabilities,
+}
+
+/// `_meta` of a result.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResultMeta(pub RawObject);
+
+impl ResultMeta {
+    /// Says which server answers (*Overview, Per-response protocol fields*).
+    #[must_use]
+    pub fn with_server_info(mut self, info: &Implementation) -> Self {
+        // Strings and raw JSON always serialize.
+        let _ = self.0.insert(SERVER_INFO, info);
+        self
+    }
+
+    /// The server's name for itself, if it gave one. Show it; do not rely on it.
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        object::read(self.0.get(SERVER_INFO)?).ok()
+    }
+
+    /// For `skip_serializing_if`.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Name and version of a client or server: self-reported, for display and logs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Implementation {
+    /// The programmatic name.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where to read more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub website_url: Option<String>,
+    /// Pictures.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "object::list"
+    )]
+    pub icons: Vec<Icon>,
+}
+
+impl Implementation {
+    /// A name and a version.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            title: None,
+            description: None,
+            website_url: None,
+            icons: Vec::new(),
+        }
+    }
+}
+
+/// A picture for a user interface (*Overview, `icons`*).
+///
+/// Untrusted: the specification tells clients to take `https:` and `data:` only, without credentials, and never to follow a redirect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Icon {
+    /// A URL or `data:` URI.
+    pub src: String,
+    /// The media type, if the source's own is missing or too general.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Sizes such as `48x48` or `any`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<String>,
+    /// `light` or `dark`: the background it is made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theme: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_meta<T>(meta: &str, check: impl FnOnce(Result<RequestMeta<'_>, MetaError>) -> T) -> T {
+        let params: Box<RawValue> = serde_json::from_str(&format!("{{{meta}}}")).unwrap();
+        check(RequestMeta::of(&Members::parse(&params).unwrap()))
+    }
+
+    const GOOD: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},
+        "io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"traceparent":"00-0"}"#;
+
+    #[test]
+    fn reads_each_member() {
+        with_meta(GOOD, |meta| {
+            let meta = meta.unwrap();
+            assert_eq!(meta.protocol_version().unwrap(), "2026-07-28");
+            assert!(meta.client_capabilities().unwrap().kinds().is_empty());
+            assert_eq!(meta.client_info().unwrap().unwrap().name, "c");
+            assert_eq!(meta.get("traceparent").unwrap().get(), r#""00-0""#);
+        });
+    }
+
+    #[test]
+    fn each_mistake_has_its_own_error() {
+        let of = |meta: &str| with_meta(meta, |meta| meta.err());
+        assert_eq!(of(""), Some(MetaError::Absent));
+        for bad in ["null", "[]", "1"] {
+            assert_eq!(
+                of(&format!(r#""_meta":{bad}"#)),
+                Some(MetaError::NotAnObject)
+            );
+        }
+        for (from, to, version, capabilities, info) in [
+            (
+                "protocolVersion",
+                "x",
+                Err(MetaError::VersionAbsent),
+                Ok(()),
+                Ok(()),
+            ),
+            (
+                r#""2026-07-28""#,
+                "20260728",
+                Err(MetaError::VersionMistyped),
+                Ok(()),
+                Ok(()),
+            ),
+            (
+                r#""2026-07-28""#,
+                "null",
+                Err(MetaError::VersionMistyped),
+                Ok(()),
+                Ok(()),
+            ),
+            (
+                "clientCapabilities",
+                "x",
+                Ok(()),
+                Err(MetaError::CapabilitiesAbsent),
+                Ok(()),
+            ),
+            (
+                "clientCapabilities\":{}",
+                "clientCapabilities\":[]",
+                Ok(()),
+                Err(MetaError::CapabilitiesMistyped),
+                Ok(()),
+            ),
+            (
+                "clientCapabilities\":{}",
+                "clientCapabilities\":null",
+                Ok(()),
+                Err(MetaError::CapabilitiesMistyped),
+                Ok(()),
+            ),
+            (
+                r#"{"name":"c","version":"1"}"#,
+                r#"["c","1"]"#,
+                Ok(()),
+                Ok(()),
+                Err(MetaError::ClientInfoMistyped),
+            ),
+            (
+                r#"{"name":"c","version":"1"}"#,
+                "null",
+                Ok(()),
+                Ok(()),
+                Err(MetaError::ClientInfoMistyped),
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            with_meta(&GOOD.replacen(from, to, 1), |meta| {
+                let meta = meta.unwrap();
+                assert_eq!(meta.protocol_version().map(|_| ()), version, "{to}");
+                assert_eq!(meta.client_capabilities().map(|_| ()), capabilities, "{to}");
+                assert_eq!(meta.client_info().map(|_| ()), info, "{to}");
+            });
+        }
+    }
+
+    #[test]
+    fn results_name_their_server() {
+        let meta = ResultMeta::default().with_server_info(&Implementation::new("s", "1"));
+        assert_eq!(
+            serde_json::to_string(&meta).unwrap(),
+            r#"{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#
+        );
+        assert_eq!(meta.server_info().unwrap().name, "s");
+    }
+}
