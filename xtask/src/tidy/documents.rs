@@ -102,21 +102,25 @@ pub(super) fn readme_table(workspace: &Workspace) -> Vec<Finding> {
             "add one: which rule of the specification is kept by which type and shown by which test",
         )];
     }
-    let sources: Vec<String> = workspace
+    let sources: Vec<(bool, String)> = workspace
         .files
         .iter()
         .filter(|file| file.path.ends_with(".rs"))
-        .map(|file| rust_text::code(&file.text))
+        .map(|file| (in_suite(&file.path), rust_text::code(&file.text)))
         .collect();
     let is_type = |name: &str| {
         let declarations = ["struct", "enum", "trait"].map(|kind| format!("{kind} {name}"));
-        sources.iter().any(|code| {
+        sources.iter().any(|(_, code)| {
             declarations
                 .iter()
                 .any(|text| rust_text::holds_word(code, text))
         })
     };
-    let is_test = |name: &str| sources.iter().any(|code| holds_test(code, name));
+    let is_test = |name: &str| {
+        sources
+            .iter()
+            .any(|(suite, code)| holds_test(code, name, *suite))
+    };
     let mut findings = Vec::new();
     for (number, cells) in rows {
         for (column, kind) in [(1, "type"), (2, "test")] {
@@ -212,16 +216,19 @@ fn reasons(source: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Whether a source has a function of that name with a test's attribute in the lines above it.
-fn holds_test(code: &str, name: &str) -> bool {
+/// The cases of a public suite are plain functions, which `codec_suite!` and `ledger_suite!` make tests of.
+fn in_suite(path: &str) -> bool {
+    path.ends_with("/suite.rs") || path.contains("/suite/")
+}
+
+/// Whether a source has a function of that name, with a test's attribute in the lines above it or as a suite's case.
+fn holds_test(code: &str, name: &str, suite: bool) -> bool {
     let declaration = format!("fn {name}");
     let lines: Vec<&str> = code.lines().collect();
     lines.iter().enumerate().any(|(at, line)| {
         let above = lines.get(at.saturating_sub(4)..at).unwrap_or_default();
-        rust_text::holds_word(line, &declaration)
-            && above
-                .iter()
-                .any(|line| line.trim_start().starts_with("#[") && line.contains("test"))
+        let attribute = |line: &&str| line.trim_start().starts_with("#[") && line.contains("test");
+        rust_text::holds_word(line, &declaration) && (suite || above.iter().any(attribute))
     })
 }
 
@@ -468,6 +475,16 @@ mod tests {
         );
         assert_eq!(region("a\n// readme:start\nb\n"), None);
         assert_eq!(region("a\nb\n"), None);
+    }
+
+    #[test]
+    fn tests_are_known_by_their_attribute_or_their_suite() {
+        let code = "#[tokio::test(flavor = \"multi_thread\")]\nasync fn one() {}\n\n\n\n\npub fn two() {}\n";
+        assert!(holds_test(code, "one", false));
+        assert!(!holds_test(code, "two", false));
+        assert!(holds_test(code, "two", true));
+        assert!(in_suite("crates/mrtr-ledger/src/suite/claims.rs"));
+        assert!(!in_suite("crates/mrtr-ledger/src/claims.rs"));
     }
 
     #[test]
