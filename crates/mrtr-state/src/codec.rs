@@ -17,7 +17,7 @@ use crate::token::length_prefix;
 ///
 /// * [`sealer`](StateCodec::sealer) derives unrelated keys for different purposes.
 /// * Keys are wiped when dropped, and never shown by `Debug`.
-/// * The implementation passes `codec_suite!`.
+/// * The implementation passes [`codec_suite!`](crate::codec_suite).
 pub trait StateCodec: fmt::Debug + Send + Sync + 'static {
     /// The keys for one purpose. Derivation costs some hashing: call it once and keep the
     /// result.

@@ -13,6 +13,7 @@ mod principal;
 mod purpose;
 mod random;
 mod reason;
+pub mod suite;
 mod time;
 pub mod token;
 

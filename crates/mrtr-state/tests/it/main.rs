@@ -1,0 +1,6 @@
+//! `mrtr-state` with its two codecs.
+
+mod digest;
+mod faults;
+mod round_trip;
+mod vectors;
