@@ -90,3 +90,7 @@ pub mod method {
     /// `roots/list`: the client's folders, inside `inputRequests`. Deprecated since 2026-07-28.
     pub const ROOTS_LIST: &str = "roots/list";
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -20,7 +20,9 @@ use serde_json::value::RawValue;
 /// serde's derived structs accept `["2.0", 1]` for `{"jsonrpc": "2.0", "id": 1}`. Two readers of one message that differ in this may
 /// take it for two messages, so whatever comes off the wire is read through this type.
 ///
-/// Not guaranteed: structs nested in `T` are as strict as their own implementations. Those of this crate are.
+/// Not guaranteed: structs nested in `T` are as strict as their own implementations. Those of this crate are. `T` cannot be a type that
+/// reads the object's text itself (`RawValue`, [`JsonObject`], [`ContentBlock`](crate::ContentBlock)): those refuse arrays anyway, and
+/// inside this type they refuse everything.
 ///
 /// ```
 /// use mrtr_protocol::Object;

@@ -1,0 +1,3 @@
+//! The published example messages, read and written again.
+
+mod examples;
