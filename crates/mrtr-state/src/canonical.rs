@@ -163,6 +163,3 @@ impl<'a> Walk<'a> {
         self.text.get(node.start..node.end).unwrap_or_default()
     }
 }
-
-#[cfg(test)]
-mod tests;
