@@ -1,2 +1,13 @@
 #![forbid(unsafe_code)]
-//! The replay ledger in one SQLite file: durable, fail closed, shared by processes
+#![doc = include_str!("docs/map.md")]
+
+mod books;
+mod builder;
+mod fault;
+mod file;
+mod ledger;
+mod schema;
+mod writer;
+
+pub use builder::{Builder, OpenError};
+pub use ledger::SqliteLedger;

@@ -1,0 +1,436 @@
+//! The operations, inside a transaction that holds the write lock.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use mrtr_ledger::rules::{self, Present, Row, Status, Write};
+use mrtr_ledger::tally::{self, Counted, Use};
+use mrtr_ledger::{
+    Account, Claim, Claimed, Fingerprint, Found, Kind, Limits, Owner, RowKey, Settled, Settlement,
+    Token,
+};
+use mrtr_state::{Clock, Epoch, Timestamp};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+
+use crate::fault::Fault;
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// What the ledger is told to go by.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) clock: std::sync::Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) retention: Duration,
+}
+
+/// The tables, read and written under one lock, so that what is decided from a row is written to that row.
+pub(crate) struct Books<'a> {
+    connection: &'a Connection,
+    policy: &'a Policy,
+    // Epoch and marks, read once in a transaction and again when something has changed them.
+    head: Cell<Option<Head>>,
+    added: Cell<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Head {
+    epoch: Epoch,
+    rounds_mark: Option<Timestamp>,
+    steps_mark: Option<Timestamp>,
+}
+
+struct Entry {
+    kind: Kind,
+    row: Row,
+    account: Account,
+}
+
+impl<'a> Books<'a> {
+    pub(crate) fn new(connection: &'a Connection, policy: &'a Policy) -> Self {
+        Self {
+            connection,
+            policy,
+            head: Cell::new(None),
+        }
+    }
+
+    /// What was read before may have been rolled back.
+    pub(crate) fn forget(&self) {
+        self.head.set(None);
+    }
+
+    /// How many rows were added, or nearly.
+    pub(crate) fn added(&self) -> usize {
+        self.added.get()
+    }
+
+    pub(crate) fn claim(&self, claim: &Claim) -> Result<Claimed> {
+        let head = self.head()?;
+        let mark = match claim.kind {
+            Kind::Round => head.rounds_mark,
+            Kind::Step => head.steps_mark,
+        };
+        let row = self.read(claim.kind, &claim.key)?.map(|entry| entry.row);
+        let round = match &claim.under_round {
+            Some(Owner { key, .. }) => self.read(Kind::Round, key)?.map(|entry| entry.row),
+            None => None,
+        };
+        // The clock is read under the lock: what counts is when the claim is decided, not when it was sent.
+        let now = self.policy.clock.now();
+        let present = Present {
+            now,
+            epoch: head.epoch,
+            mark,
+        };
+        let room = || -> Result<bool> {
+            let account = self.used(Counted::Account(claim.account), now)?;
+            Ok(self
+                .policy
+                .limits
+                .leave_room(account, self.used(Counted::All, now)?))
+        };
+        let (claimed, write) = rules::claim(claim, row.as_ref(), round.as_ref(), present, room)?;
+        match write {
+            Write::Nothing => {}
+            Write::Insert { lease } => {
+                self.added.set(self.added.get() + 1);
+                self.insert(claim, lease)?;
+                self.count(claim.account, claim.key, Use { rows: 1, bytes: 0 })?;
+            }
+            Write::Own { lease } => {
+                self.write(
+                    claim.kind,
+                    &claim.key,
+                    &claim.token,
+                    &Status::Owned { lease },
+                )?;
+            }
+            Write::Abandon => {
+                // The token stays as it was: it names the owner that is withdrawn.
+                let token = row.map_or(claim.token, |row| row.token);
+                self.write(claim.kind, &claim.key, &token, &Status::Abandoned)?;
+            }
+        }
+        Ok(claimed)
+    }
+
+    pub(crate) fn settle(
+        &self,
+        key: &RowKey,
+        token: &Token,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        let Some(entry) = self.owned(key, token)? else {
+            return Ok(Settled::Refused);
+        };
+        let (settled, status) = rules::settle(Some(&entry.row), token, settlement);
+        if let Some(status) = status {
+            self.write(entry.kind, key, token, &status)?;
+            let bytes = status.bytes();
+            if bytes > 0 {
+                self.count(entry.account, *key, Use { rows: 0, bytes })?;
+            }
+        }
+        Ok(settled)
+    }
+
+    pub(crate) fn beat(&self, key: &RowKey, token: &Token, lease: Duration) -> Result<bool> {
+        let Some(entry) = self.owned(key, token)? else {
+            return Ok(false);
+        };
+        let Some(lease) = rules::beat(Some(&entry.row), token, lease, self.policy.clock.now())
+        else {
+            return Ok(false);
+        };
+        self.write(entry.kind, key, token, &Status::Owned { lease })?;
+        Ok(true)
+    }
+
+    pub(crate) fn release(&self, key: &RowKey, token: &Token) -> Result<bool> {
+        let Some(entry) = self.owned(key, token)? else {
+            return Ok(false);
+        };
+        let (released, write) = rules::release(Some(&entry.row), token);
+        if write {
+            self.write(entry.kind, key, token, &Status::Released)?;
+        }
+        Ok(released)
+    }
+
+    pub(crate) fn lookup(
+        &self,
+        kind: Kind,
+        key: &RowKey,
+        fingerprint: &Fingerprint,
+    ) -> Result<Found> {
+        let row = self.read(kind, key)?.map(|entry| entry.row);
+        let (found, abandon) =
+            rules::lookup(kind, fingerprint, row.as_ref(), self.policy.clock.now());
+        if let Some(row) = row.filter(|_| abandon) {
+            self.write(kind, key, &row.token, &Status::Abandoned)?;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn epoch(&self) -> Result<Epoch> {
+        Ok(self.head()?.epoch)
+    }
+
+    pub(crate) fn rotate_epoch(&self) -> Result<Epoch> {
+        let epoch = Epoch::generate()?;
+        self.forget();
+        self.cached("UPDATE ledger SET epoch = ?1")?
+            .execute(params![epoch.as_bytes()])?;
+        Ok(epoch)
+    }
+
+    /// Removes up to `most` rows of a kind, raising its mark in the same transaction, so that no claim can see the one
+    /// without the other.
+    pub(crate) fn sweep(&self, kind: Kind, most: usize) -> Result<u64> {
+        let (last, delete, mark) = match kind {
+            Kind::Round => (
+                "SELECT max(expiry), count(*) FROM (SELECT expiry FROM rounds
+                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
+                "DELETE FROM rounds WHERE (expiry, hash) IN (SELECT expiry, hash FROM rounds
+                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
+                "UPDATE ledger SET rounds_mark = max(coalesce(rounds_mark, ?1), ?1)",
+            ),
+            Kind::Step => (
+                "SELECT max(expiry), count(*) FROM (SELECT expiry FROM steps
+                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
+                "DELETE FROM steps WHERE (expiry, hash) IN (SELECT expiry, hash FROM steps
+                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
+                "UPDATE ledger SET steps_mark = max(coalesce(steps_mark, ?1), ?1)",
+            ),
+        };
+        let now = self.policy.clock.now();
+        let Some(old) = self.too_old(now) else {
+            return Ok(0);
+        };
+        let range = params![int(old), int(now), i64::try_from(most).unwrap_or(i64::MAX)];
+        let (expiry, count): (Option<i64>, u64) = self
+            .cached(last)?
+            .query_row(range, |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?;
+        let Some(expiry) = expiry else {
+            return Ok(0);
+        };
+        self.forget();
+        self.cached(mark)?.execute(params![expiry])?;
+        self.cached(delete)?.execute(range)?;
+        Ok(count)
+    }
+
+    /// Forgets up to `most` counts that no claim reads any more, one retention late, in case the clock goes back.
+    pub(crate) fn sweep_counts(&self, most: usize) -> Result<u64> {
+        let Some(old) = self.too_old(self.policy.clock.now()) else {
+            return Ok(0);
+        };
+        let over = signed(tally::first_counted(old));
+        let gone = self
+            .cached(
+                "DELETE FROM tally WHERE (account, bucket) IN
+                 (SELECT account, bucket FROM tally INDEXED BY tally_by_bucket WHERE bucket < ?1 LIMIT ?2)",
+            )?
+            .execute(params![over, i64::try_from(most).unwrap_or(i64::MAX)])?;
+        Ok(gone as u64)
+    }
+
+    /// What expired before this may go: `expiry + retention < now`.
+    fn too_old(&self, now: Timestamp) -> Option<Timestamp> {
+        let retention = u64::try_from(self.policy.retention.as_millis()).ok()?;
+        now.as_millis()
+            .checked_sub(retention)
+            .map(Timestamp::from_millis)
+    }
+
+    fn head(&self) -> Result<Head> {
+        if let Some(head) = self.head.get() {
+            return Ok(head);
+        }
+        let head = self
+            .cached("SELECT epoch, rounds_mark, steps_mark FROM ledger")?
+            .query_row([], |row| {
+                let mark = |mark: Option<i64>| mark.map(time);
+                Ok(Head {
+                    epoch: Epoch::from_bytes(row.get(0)?),
+                    rounds_mark: mark(row.get(1)?),
+                    steps_mark: mark(row.get(2)?),
+                })
+            })?;
+        self.head.set(Some(head));
+        Ok(head)
+    }
+
+    /// The row that the token names, whichever kind it is of.
+    fn owned(&self, key: &RowKey, token: &Token) -> Result<Option<Entry>> {
+        for kind in [Kind::Round, Kind::Step] {
+            if let Some(entry) = self
+                .read(kind, key)?
+                .filter(|entry| entry.row.token == *token)
+            {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&self, kind: Kind, key: &RowKey) -> Result<Option<Entry>> {
+        let mut select = self.cached(match kind {
+            Kind::Round => {
+                "SELECT fingerprint, account, token, status, lease, outcome FROM rounds WHERE expiry = ?1 AND hash = ?2"
+            }
+            Kind::Step => {
+                "SELECT fingerprint, account, token, status, lease, outcome FROM steps WHERE expiry = ?1 AND hash = ?2"
+            }
+        })?;
+        let entry = select.query_row(params![int(key.expiry), key.hash], |row| {
+            let status = match row.get::<_, i64>(3)? {
+                0 => Status::Owned {
+                    lease: time(row.get(4)?),
+                },
+                1 => Status::Released,
+                2 => Status::Settled(row.get(5)?),
+                3 => Status::Abandoned,
+                other => return Err(rusqlite::Error::IntegralValueOutOfRange(3, other)),
+            };
+            let fingerprint = Fingerprint::from_bytes(row.get(0)?);
+            let row_now = Row {
+                fingerprint,
+                token: Token::from_bytes(row.get(2)?),
+                status,
+            };
+            Ok(Entry {
+                kind,
+                row: row_now,
+                account: Account::from_bytes(row.get(1)?),
+            })
+        });
+        Ok(entry.optional()?)
+    }
+
+    fn insert(&self, claim: &Claim, lease: Timestamp) -> Result<()> {
+        let mut insert = self.cached(match claim.kind {
+            Kind::Round => {
+                "INSERT INTO rounds (expiry, hash, fingerprint, account, token, status, lease)
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6)"
+            }
+            Kind::Step => {
+                "INSERT INTO steps (expiry, hash, fingerprint, account, token, status, lease)
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6)"
+            }
+        })?;
+        let Claim {
+            key,
+            fingerprint,
+            account,
+            token,
+            ..
+        } = claim;
+        insert.execute(params![
+            int(key.expiry),
+            key.hash,
+            fingerprint.as_bytes(),
+            account.as_bytes(),
+            token.as_bytes(),
+            int(lease)
+        ])?;
+        Ok(())
+    }
+
+    fn write(&self, kind: Kind, key: &RowKey, token: &Token, status: &Status) -> Result<()> {
+        let (number, lease, outcome) = match status {
+            Status::Owned { lease } => (0, int(*lease), None),
+            Status::Released => (1, 0, None),
+            Status::Settled(outcome) => (2, 0, Some(outcome)),
+            Status::Abandoned => (3, 0, None),
+        };
+        let mut update = self.cached(match kind {
+            Kind::Round => {
+                "UPDATE rounds SET token = ?3, status = ?4, lease = ?5, outcome = ?6 WHERE expiry = ?1 AND hash = ?2"
+            }
+            Kind::Step => {
+                "UPDATE steps SET token = ?3, status = ?4, lease = ?5, outcome = ?6 WHERE expiry = ?1 AND hash = ?2"
+            }
+        })?;
+        let changed = update.execute(params![
+            int(key.expiry),
+            key.hash,
+            token.as_bytes(),
+            number,
+            lease,
+            outcome
+        ])?;
+        // It was read under the same lock. If it is not there, the file does not do what SQLite says.
+        if changed == 1 {
+            Ok(())
+        } else {
+            Err(Fault::Corrupt)
+        }
+    }
+
+    fn used(&self, counted: Counted, now: Timestamp) -> Result<Use> {
+        let mut sum = self.cached(
+            "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0) FROM tally WHERE account = ?1 AND bucket >= ?2",
+        )?;
+        let first = signed(tally::first_counted(now));
+        Ok(
+            sum.query_row(params![account_bytes(&counted), first], |row| {
+                Ok(Use {
+                    rows: unsigned(row.get(0)?),
+                    bytes: unsigned(row.get(1)?),
+                })
+            })?,
+        )
+    }
+
+    fn count(&self, account: Account, key: RowKey, more: Use) -> Result<()> {
+        let mut add = self.cached(
+            "INSERT INTO tally (account, bucket, rows, bytes) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (account, bucket) DO UPDATE SET rows = rows + excluded.rows, bytes = bytes + excluded.bytes",
+        )?;
+        for counted in [Counted::Account(account), Counted::All] {
+            let bucket = signed(tally::bucket(key.expiry));
+            add.execute(params![
+                account_bytes(&counted),
+                bucket,
+                signed(more.rows),
+                signed(more.bytes)
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn cached(&self, sql: &'static str) -> Result<CachedStatement<'a>> {
+        Ok(self.connection.prepare_cached(sql)?)
+    }
+}
+
+fn account_bytes(counted: &Counted) -> &[u8] {
+    match counted {
+        Counted::All => &[],
+        Counted::Account(account) => account.as_bytes(),
+    }
+}
+
+/// SQLite's integers are signed. A time beyond their end is as good as their end.
+fn int(time: Timestamp) -> i64 {
+    signed(time.as_millis())
+}
+
+fn time(millis: i64) -> Timestamp {
+    // What says "never" on the way in says "never" on the way out.
+    if millis == i64::MAX {
+        Timestamp::MAX
+    } else {
+        Timestamp::from_millis(unsigned(millis))
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

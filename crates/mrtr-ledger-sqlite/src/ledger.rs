@@ -1,0 +1,181 @@
+//! The ledger's face: operations become jobs of the writer's thread.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mrtr_ledger::{
+    Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture, Purged, RowKey,
+    Rows, Settled, Settlement, Token,
+};
+use mrtr_state::Epoch;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::books::Books;
+use crate::fault::Fault;
+use crate::schema::Patience;
+use crate::writer::{Job, Task, job};
+use crate::{Builder, OpenError};
+
+/// A ledger in one SQLite file.
+///
+/// **Guaranteed**: an answer is given only after the commit that it rests on has been written through to the disk
+/// (`synchronous = FULL`), so that what was acknowledged survives a crash of the process, and of the machine as far as
+/// the disk keeps its word. Any number of processes on one machine may use the file. When the file is locked for too
+/// long, full, read-only, damaged or gone there is no word, and never a `First`; the ledger finds its way back without
+/// a restart when the file does.
+///
+/// **Not guaranteed**: anything on a network file system; anything after the file was restored or copied, unless the
+/// epoch is rotated; privacy of what is stored, beyond the file's mode. See the [crate](crate).
+///
+/// All work happens on a thread of the ledger's own, which ends when the ledger is dropped. It must be opened after a
+/// process has forked, not before.
+pub struct SqliteLedger {
+    path: PathBuf,
+    wait: Duration,
+    queue: mpsc::Sender<Task>,
+}
+
+impl SqliteLedger {
+    /// Opens a file with the default settings, or creates it. It blocks; see [`Builder::open`].
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::builder(path).open()
+    }
+
+    /// Settings other than the default.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    pub(crate) fn new(path: PathBuf, wait: Duration, queue: mpsc::Sender<Task>) -> Self {
+        Self { path, wait, queue }
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Books<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> LedgerFuture<'_, T> {
+        self.ask(Task::Read, work)
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Books<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> LedgerFuture<'_, T> {
+        self.ask(Task::Write, work)
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        task: fn(Box<dyn Job>) -> Task,
+        work: impl Fn(&Books<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> LedgerFuture<'_, T> {
+        Box::pin(async move {
+            let (job, answer) = job(work);
+            self.send(task(job)).await?;
+            answer.await.unwrap_or(Err(LedgerError::Closed))
+        })
+    }
+
+    async fn send(&self, task: Task) -> Result<(), LedgerError> {
+        self.queue.send(task).await.map_err(|_| LedgerError::Closed)
+    }
+}
+
+impl Ledger for SqliteLedger {
+    fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        self.write(move |books| books.claim(&claim))
+    }
+
+    fn settle(
+        &self,
+        key: RowKey,
+        token: Token,
+        settlement: Settlement,
+    ) -> LedgerFuture<'_, Settled> {
+        self.write(move |books| books.settle(&key, &token, &settlement))
+    }
+
+    fn beat(&self, key: RowKey, token: Token, lease: Duration) -> LedgerFuture<'_, bool> {
+        self.write(move |books| books.beat(&key, &token, lease))
+    }
+
+    fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
+        self.write(move |books| books.release(&key, &token))
+    }
+
+    // Under the write lock: what it tells may withdraw a token.
+    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
+        self.write(move |books| books.lookup(kind, &key, &fingerprint))
+    }
+
+    fn purge(&self) -> LedgerFuture<'_, Purged> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            self.send(Task::Purge(reply)).await?;
+            answer.await.unwrap_or(Err(LedgerError::Closed))
+        })
+    }
+
+    // Read anew each time: another process may have rotated it.
+    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
+        self.read(|books| books.epoch())
+    }
+
+    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
+        self.write(|books| books.rotate_epoch())
+    }
+
+    // On a thread and connection of its own: a count reads every row, and claims do not wait for it.
+    fn rows(&self) -> LedgerFuture<'_, Rows> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let (path, wait) = (self.path.clone(), self.wait);
+            std::thread::Builder::new()
+                .name("mrtr-ledger-rows".to_owned())
+                .spawn(move || _ = reply.send(count(&path, wait).map_err(LedgerError::from)))
+                .map_err(|error| LedgerError::Unavailable(Box::new(error)))?;
+            answer.await.unwrap_or(Err(LedgerError::Closed))
+        })
+    }
+
+    fn survives_restart(&self) -> bool {
+        true
+    }
+}
+
+fn count(path: &Path, wait: Duration) -> Result<Rows, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Patience::new(wait).retry(|| {
+        let connection = Connection::open_with_flags(path, flags)?;
+        let count = |sql| -> Result<(u64, u64), Fault> {
+            let counted = connection.query_row(sql, [], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            })?;
+            Ok((
+                u64::try_from(counted.0).unwrap_or(0),
+                u64::try_from(counted.1).unwrap_or(0),
+            ))
+        };
+        let mut rows = Rows::default();
+        (rows.rounds, rows.settled_rounds) =
+            count("SELECT count(*), count(*) FILTER (WHERE status = 2) FROM rounds")?;
+        (rows.steps, rows.settled_steps) =
+            count("SELECT count(*), count(*) FILTER (WHERE status = 2) FROM steps")?;
+        Ok(rows)
+    })
+}
+
+impl fmt::Debug for SqliteLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteLedger")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
