@@ -52,6 +52,7 @@ impl<'a> Books<'a> {
             connection,
             policy,
             head: Cell::new(None),
+            added: Cell::new(0),
         }
     }
 
