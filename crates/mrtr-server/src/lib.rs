@@ -1,2 +1,35 @@
 #![forbid(unsafe_code)]
-//! Server framework for the Model Context Protocol: handlers that ask, memoise and act once, over HTTP
+#![doc = include_str!("docs/front.md")]
+
+mod auth;
+mod builder;
+mod call;
+mod encoding;
+mod error;
+mod extract;
+mod flow;
+mod form;
+mod handler;
+mod http;
+mod ledgering;
+mod limits;
+mod methods;
+mod question;
+mod reply;
+mod schema;
+mod server;
+mod tool;
+
+pub use crate::auth::{AuthFuture, Authenticator, StaticTokens, Unauthenticated};
+pub use crate::builder::{BuildError, Dangerous, ServerBuilder};
+pub use crate::error::ToolError;
+pub use crate::extract::{Args, Call, Caller, Extract, ExtractError, Spec, State};
+pub use crate::flow::{Ask, DurableFlow, Flow};
+pub use crate::form::FormError;
+pub use crate::handler::{ExtractAll, Handler};
+pub use crate::limits::Limits;
+pub use crate::question::{Answer, Form, Question, QuestionError, Rendered};
+pub use crate::server::Server;
+pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
+pub use mrtr_protocol::{Kind, ToolAnnotations};
+pub use mrtr_state::Principal;

@@ -1,0 +1,408 @@
+//! Building a server: what it is given, and what it refuses to start without.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use mrtr_ledger::Ledger;
+use mrtr_protocol::{Implementation, JsonObject, ServerCapabilities, Tool as PublishedTool};
+use mrtr_state::{Clock, Envelope, Purpose, StateCodec, SystemClock};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::auth::{Anonymous, Authenticator};
+use crate::extract::States;
+use crate::flow::outcome::Outcomes;
+use crate::http::gate::Gate;
+use crate::limits::Limits;
+use crate::schema;
+use crate::server::{Durability, Inner, RegisteredTool, Server};
+use crate::tool::Tool;
+
+/// Builds a [`Server`]; made by [`Server::builder`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct ServerBuilder {
+    info: Implementation,
+    instructions: Option<String>,
+    audience: Option<Arc<str>>,
+    codec: Option<Arc<dyn StateCodec>>,
+    ledger: Option<Arc<dyn Ledger>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    gate: Gate,
+    opaque_rejections: bool,
+    states: States,
+    tools: Vec<Tool>,
+    opt_outs: OptOuts,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct OptOuts {
+    question_digest_ignored: bool,
+    forgetful_ledger: bool,
+}
+
+/// Why a server does not start. The message names the handler and the builder call that is missing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A handler takes a `Flow`, and there is no codec to seal its state.
+    #[error(
+        "tool `{tool}` takes a `Flow`, which seals state: give the builder a codec with `.codec(..)`"
+    )]
+    NoCodec {
+        /// The tool.
+        tool: String,
+    },
+    /// A handler takes a `DurableFlow`, and there is no ledger.
+    #[error(
+        "tool `{tool}` takes a `DurableFlow`, which records each step: give the builder a ledger with `.ledger(..)`"
+    )]
+    NoLedger {
+        /// The tool.
+        tool: String,
+    },
+    /// A handler takes a `State<T>` that the builder was not given.
+    #[error("tool `{tool}` takes `State<{state}>`: give the builder one with `.state(..)`")]
+    NoState {
+        /// The tool.
+        tool: String,
+        /// The type that is looked up.
+        state: &'static str,
+    },
+    /// The keys outlive the process and the ledger does not.
+    #[error(
+        "the codec's keys are configured and outlast a restart, but the ledger forgets: a state that was used before a restart could be used again after it. Give the builder a ledger that lasts with `.ledger(..)`, or say `.dangerous().allow_forgetful_ledger()`"
+    )]
+    ForgetfulLedger,
+    /// Nobody says who is calling.
+    #[error(
+        "nobody says who is calling: give the builder an authenticator with `.authenticator(..)`, or let everybody in with `.allow_anonymous()` (a state is then good for whoever holds it)"
+    )]
+    NoAuthenticator,
+    /// State is bound to a server, and this one has no identity.
+    #[error(
+        "the server seals state but has no identity to bind it to: name it with `.audience(\"https://..\")`; all instances of one service use the same"
+    )]
+    NoAudience,
+    /// Two tools of one name.
+    #[error("two tools are called `{0}`: names must be unique within a server")]
+    DuplicateTool(String),
+    /// A name that clients and headers may not carry.
+    #[error("`{0}` is not a tool name: use 1 to 128 characters of A-Z, a-z, 0-9, `_`, `-` and `.`")]
+    ToolName(String),
+    /// A handler that cannot be served as it is written.
+    #[error("tool `{tool}`: {fault}")]
+    Tool {
+        /// The tool.
+        tool: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// A limit that makes no sense.
+    #[error("limit `{0}` must be more than zero")]
+    ZeroLimit(&'static str),
+}
+
+impl ServerBuilder {
+    pub(crate) fn new(info: Implementation) -> Self {
+        Self {
+            info,
+            instructions: None,
+            audience: None,
+            codec: None,
+            ledger: None,
+            authenticator: None,
+            clock: Arc::new(SystemClock),
+            limits: Limits::default(),
+            gate: Gate::default(),
+            opaque_rejections: false,
+            states: States::default(),
+            tools: Vec::new(),
+            opt_outs: OptOuts::default(),
+        }
+    }
+
+    /// Adds a tool; they are listed in this order.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Shared state, looked up by type with [`State`](crate::State). Cloned for each call, so usually an `Arc` or a handle.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(value);
+        self
+    }
+
+    /// Seals state with this codec. All instances of one service need the same keys.
+    pub fn codec(mut self, codec: impl StateCodec) -> Self {
+        self.codec = Some(Arc::new(codec));
+        self
+    }
+
+    /// Makes each sealed state good for one answer, and `once` possible. All instances of one service need the same
+    /// ledger. Without one, a state can be used again within its lifetime.
+    pub fn ledger(mut self, ledger: impl Ledger) -> Self {
+        self.ledger = Some(Arc::new(ledger));
+        self
+    }
+
+    /// The server's identity, to which state is bound: usually its public URL. All instances of one service use the same.
+    pub fn audience(mut self, audience: impl Into<Arc<str>>) -> Self {
+        self.audience = Some(audience.into());
+        self
+    }
+
+    /// Says who is calling.
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Some(Arc::new(authenticator));
+        self
+    }
+
+    /// Everybody may call, and nobody is told apart: a sealed state is then good for whoever holds it, like a bearer token.
+    pub fn allow_anonymous(mut self) -> Self {
+        self.authenticator = Some(Arc::new(Anonymous));
+        self
+    }
+
+    /// For the model: how to use this server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Changes the limits.
+    ///
+    /// ```
+    /// # use mrtr_server::Server;
+    /// # use std::time::Duration;
+    /// let builder = Server::builder("shop", "1.0.0").limits(|limits| limits.lifetime = Duration::from_secs(60));
+    /// # let _ = builder;
+    /// ```
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    /// The clock; the system's by default.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Serves requests whose `Host` is this name, with any port. `localhost`, `127.0.0.1` and `[::1]` are served without
+    /// being named, until the first name is given: a public service does not answer to loopback names.
+    ///
+    /// Specification: `basic/transports/streamable-http`, "Security & Endpoint".
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.gate.allow_host(host.into());
+        self
+    }
+
+    /// Serves browsers' requests from this origin, such as `https://app.example`. Pages of the server's own origin are
+    /// served without being named; all others get 403.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.gate.allow_origin(origin.into());
+        self
+    }
+
+    /// Makes every rejection of a state read the same, byte for byte; the reason goes to the log alone.
+    pub fn opaque_rejections(mut self) -> Self {
+        self.opaque_rejections = true;
+        self
+    }
+
+    /// Switches protections off, by name.
+    pub fn dangerous(self) -> Dangerous {
+        Dangerous { builder: self }
+    }
+
+    /// Checks that every handler has what it needs.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] names what is missing and the call that gives it.
+    pub fn build(self) -> Result<Server, BuildError> {
+        check_limits(&self.limits)?;
+        let authenticator = self.authenticator.ok_or(BuildError::NoAuthenticator)?;
+        let mut tools = Vec::with_capacity(self.tools.len());
+        let mut by_name = HashMap::new();
+        for tool in self.tools {
+            if tool.spec.needs_codec && self.codec.is_none() {
+                return Err(BuildError::NoCodec { tool: tool.name });
+            }
+            if tool.spec.needs_ledger && self.ledger.is_none() {
+                return Err(BuildError::NoLedger { tool: tool.name });
+            }
+            if let Some((_, state)) = tool
+                .spec
+                .states
+                .iter()
+                .find(|(id, _)| !self.states.contains(id))
+            {
+                return Err(BuildError::NoState {
+                    tool: tool.name,
+                    state,
+                });
+            }
+            let registered = register(tool, &self.limits)?;
+            if by_name
+                .insert(registered.published.name.clone(), tools.len())
+                .is_some()
+            {
+                return Err(BuildError::DuplicateTool(registered.published.name));
+            }
+            tools.push(Arc::new(registered));
+        }
+        if let (Some(codec), Some(ledger)) = (&self.codec, &self.ledger)
+            && codec.keys_are_lasting()
+            && !ledger.survives_restart()
+            && !self.opt_outs.forgetful_ledger
+        {
+            return Err(BuildError::ForgetfulLedger);
+        }
+        let envelope = match (&self.codec, self.audience) {
+            (None, _) => None,
+            (Some(_), None) => return Err(BuildError::NoAudience),
+            (Some(codec), Some(audience)) => {
+                let limits = mrtr_state::Limits {
+                    max_len: self.limits.state,
+                    skew: self.limits.skew,
+                };
+                Some(
+                    Envelope::new(codec.as_ref(), Purpose::REQUEST_STATE, audience)
+                        .with_limits(limits),
+                )
+            }
+        };
+        let durability = match (&self.codec, self.ledger) {
+            (Some(codec), Some(ledger)) => {
+                Some(Durability::new(ledger, Outcomes::new(codec.as_ref())))
+            }
+            _ => None,
+        };
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(Default::default());
+        Ok(Server::new(Inner {
+            info: self.info,
+            instructions: self.instructions,
+            capabilities,
+            envelope,
+            durability,
+            authenticator,
+            clock: self.clock,
+            limits: self.limits,
+            gate: self.gate,
+            opaque_rejections: self.opaque_rejections,
+            bind_questions: !self.opt_outs.question_digest_ignored,
+            states: self.states,
+            tools,
+            by_name,
+            tasks: Default::default(),
+            running: Default::default(),
+        }))
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("info", &self.info)
+            .field("codec", &self.codec)
+            .field("ledger", &self.ledger)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Protections that can be switched off, each by its name. For tests and for those who know what replaces them.
+#[derive(Debug)]
+#[must_use = "nothing is switched off until one of its methods is called"]
+pub struct Dangerous {
+    builder: ServerBuilder,
+}
+
+impl Dangerous {
+    /// An accepted answer counts for its key, whatever was asked when it was given: the price may have changed since.
+    pub fn ignore_question_digest(mut self) -> ServerBuilder {
+        self.builder.opt_outs.question_digest_ignored = true;
+        self.builder
+    }
+
+    /// Lasting keys beside a ledger that forgets at a restart: states that were used before it can be used again after it.
+    pub fn allow_forgetful_ledger(mut self) -> ServerBuilder {
+        self.builder.opt_outs.forgetful_ledger = true;
+        self.builder
+    }
+}
+
+fn check_limits(limits: &Limits) -> Result<(), BuildError> {
+    let zero = [
+        ("body", limits.body == 0),
+        ("body_timeout", limits.body_timeout.is_zero()),
+        ("depth", limits.depth == 0),
+        ("state", limits.state == 0),
+        ("lifetime", limits.lifetime.is_zero()),
+        ("flow_lifetime", limits.flow_lifetime.is_zero()),
+        ("rounds", limits.rounds == 0),
+        ("lease", limits.lease.is_zero()),
+        ("running_per_principal", limits.running_per_principal == 0),
+    ];
+    match zero.into_iter().find(|(_, zero)| *zero) {
+        Some((name, _)) => Err(BuildError::ZeroLimit(name)),
+        None => Ok(()),
+    }
+}
+
+/// Publishes a tool: its schema compiled, its lifetimes settled.
+fn register(tool: Tool, limits: &Limits) -> Result<RegisteredTool, BuildError> {
+    let permitted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if tool.name.is_empty() || tool.name.len() > 128 || !tool.name.chars().all(permitted) {
+        return Err(BuildError::ToolName(tool.name));
+    }
+    let fault = |fault: String| BuildError::Tool {
+        tool: tool.name.clone(),
+        fault,
+    };
+    if let Some(first) = tool.spec.faults.first() {
+        return Err(fault(first.clone()));
+    }
+    // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
+    let input_schema = tool
+        .spec
+        .input_schema
+        .clone()
+        .unwrap_or_else(|| json!({ "type": "object", "additionalProperties": false }));
+    if input_schema.get("type") != Some(&Value::from("object")) {
+        return Err(fault(
+            "its arguments must be a struct with named fields (an object on the wire)".into(),
+        ));
+    }
+    let validator = schema::compile(&input_schema).map_err(|error| {
+        fault(format!(
+            "the schema of its arguments does not compile: {error}"
+        ))
+    })?;
+    let input_schema =
+        JsonObject::from_serialize(&input_schema).map_err(|error| fault(error.to_string()))?;
+    let mut published = PublishedTool::new(tool.name, input_schema);
+    published.title = tool.title;
+    published.description = tool.description;
+    published.annotations = tool.annotations;
+    let lifetime = tool.lifetime.unwrap_or(limits.lifetime);
+    Ok(RegisteredTool {
+        published,
+        validator,
+        takes_arguments: tool.spec.input_schema.is_some(),
+        asks: tool.spec.needs_codec,
+        acts_once: tool.spec.needs_ledger,
+        lifetime,
+        flow_lifetime: tool
+            .flow_lifetime
+            .unwrap_or(limits.flow_lifetime)
+            .max(lifetime),
+        start: tool.start,
+    })
+}

@@ -1,0 +1,221 @@
+//! Extractors: what a handler takes.
+//!
+//! They are synchronous, because they run again in every round: they pick, they do not fetch. Each describes what it needs,
+//! so that a server which lacks it does not start.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use mrtr_state::Principal;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::flow::cell::FlowCell;
+use crate::flow::{DurableFlow, Flow};
+
+/// One argument of a handler.
+///
+/// Implementers: [`describe`](Self::describe) is called once, when the server is built; [`extract`](Self::extract) in every
+/// round. What you show the handler must be bound to the state, or a retry could change it: arguments and principal are
+/// bound by the framework.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a handler",
+    note = "take `Args<T>`, `Flow`, `DurableFlow`, `State<T>` or `Caller`, each by value"
+)]
+pub trait Extract: Sized + Send + 'static {
+    /// Says what this needs from the server and from the request.
+    fn describe(spec: &mut Spec) {
+        let _ = spec;
+    }
+
+    /// Picks the value.
+    ///
+    /// # Errors
+    ///
+    /// When the request does not carry it in the form that the handler wants.
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError>;
+}
+
+/// What a handler needs, gathered from its extractors.
+#[derive(Debug, Default)]
+pub struct Spec {
+    pub(crate) input_schema: Option<Value>,
+    pub(crate) needs_codec: bool,
+    pub(crate) needs_ledger: bool,
+    pub(crate) states: Vec<(TypeId, &'static str)>,
+    pub(crate) faults: Vec<String>,
+}
+
+impl Spec {
+    /// The handler reads arguments of this schema.
+    pub fn arguments<T: JsonSchema>(&mut self) {
+        let schema = SchemaSettings::draft2020_12()
+            .with(|settings| settings.meta_schema = None)
+            .into_generator()
+            .into_root_schema_for::<T>()
+            .to_value();
+        if self.input_schema.replace(schema).is_some() {
+            self.faults
+                .push("it takes `Args` twice; put the fields into one struct".into());
+        }
+    }
+
+    /// The handler looks up shared state of type `T`, which the builder must have been given.
+    pub fn state<T: 'static>(&mut self) {
+        self.states.push((TypeId::of::<T>(), type_name::<T>()));
+    }
+}
+
+/// One round of one call, as an extractor sees it.
+pub struct Call<'a> {
+    pub(crate) arguments: Option<Value>,
+    pub(crate) principal: &'a Principal,
+    pub(crate) states: &'a States,
+    pub(crate) cell: Option<&'a Arc<FlowCell>>,
+}
+
+/// Arguments are the caller's business, not the log's.
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("principal", &self.principal)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Call<'_> {
+    /// Whose call this is, as the authenticator says.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        self.principal
+    }
+}
+
+/// Why an extractor found nothing to extract.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExtractError {
+    /// The arguments passed the schema, but do not fit the handler's type. The model reads this.
+    #[error("Invalid arguments: {0}")]
+    Arguments(serde_json::Error),
+    /// What the builder should have ensured is missing. A fault of ours; please report it.
+    #[error("the server was built without what this handler needs: {0}")]
+    Missing(&'static str),
+}
+
+/// The call's arguments, validated against the published schema and then deserialized.
+///
+/// `T` derives `serde::Deserialize` and `schemars::JsonSchema`; its doc comments become the descriptions that the model
+/// reads. Arguments that do not fit give the model a result with `isError` that says what is wrong (specification,
+/// `server/tools`, "Error Handling").
+#[derive(Debug, Clone, Copy)]
+pub struct Args<T>(pub T);
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Extract for Args<T> {
+    fn describe(spec: &mut Spec) {
+        spec.arguments::<T>();
+    }
+
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+        let arguments = call
+            .arguments
+            .take()
+            .ok_or(ExtractError::Missing("arguments"))?;
+        serde_json::from_value(arguments)
+            .map(Args)
+            .map_err(ExtractError::Arguments)
+    }
+}
+
+/// Shared state, given to the builder with `.state(value)` and looked up by type.
+#[derive(Debug, Clone, Copy)]
+pub struct State<T>(pub T);
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
+    fn describe(spec: &mut Spec) {
+        spec.state::<T>();
+    }
+
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+        call.states
+            .get::<T>()
+            .map(State)
+            .ok_or(ExtractError::Missing(type_name::<T>()))
+    }
+}
+
+/// Whose call this is: the [`Principal`] that the authenticator found. Never taken from anything that a client sets at will.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller(pub Principal);
+
+impl Extract for Caller {
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+        Ok(Caller(call.principal.clone()))
+    }
+}
+
+impl Extract for Flow {
+    fn describe(spec: &mut Spec) {
+        spec.needs_codec = true;
+    }
+
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+        call.cell
+            .cloned()
+            .map(Flow::new)
+            .ok_or(ExtractError::Missing("a state codec"))
+    }
+}
+
+impl Extract for DurableFlow {
+    fn describe(spec: &mut Spec) {
+        spec.needs_codec = true;
+        spec.needs_ledger = true;
+    }
+
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+        call.cell
+            .filter(|cell| cell.durable.is_some())
+            .cloned()
+            .map(DurableFlow::new)
+            .ok_or(ExtractError::Missing("a ledger"))
+    }
+}
+
+/// Shared state by type.
+#[derive(Default, Clone)]
+pub(crate) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl States {
+    pub(crate) fn insert<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        self.0.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    pub(crate) fn contains(&self, id: &TypeId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    fn get<T: Clone + 'static>(&self) -> Option<T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} shared states", self.0.len())
+    }
+}

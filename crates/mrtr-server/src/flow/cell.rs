@@ -1,0 +1,278 @@
+//! The state of one run of one body, shared by the runtime that polls it and the `Flow` that it holds.
+//!
+//! Everything here happens inside a poll of the body, on the thread that polls it; the mutex is never held across an await
+//! and never contended but by misuse (a `Flow` moved to another task), which is exactly what [`FlowCell::enter`] detects.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use mrtr_protocol::{Kind, KindSet};
+use mrtr_state::JsonDigest;
+use serde_json::value::RawValue;
+
+use super::durable::Durable;
+use super::end::{End, Name};
+use super::journal::{Action, Journal};
+use crate::encoding::Base64;
+use crate::question::Rendered;
+
+/// A key, memo name or step name.
+pub(crate) type Key = Cow<'static, str>;
+
+thread_local! {
+    /// The address of the cell whose body is being polled on this thread; 0 when there is none.
+    static POLLED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One run's shared state.
+pub(crate) struct FlowCell {
+    declared: KindSet,
+    /// Off only by `dangerous().ignore_question_digest()`.
+    bind_questions: bool,
+    pub(crate) durable: Option<Durable>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    journal: Journal,
+    open: Vec<Open>,
+    used: HashSet<(Namespace, Key)>,
+    /// `memo` and `once` that have begun and not ended.
+    busy: usize,
+    ended: Option<End>,
+    waker: Option<Waker>,
+}
+
+/// A question that waits in this run.
+pub(crate) struct Open {
+    pub(crate) key: Key,
+    pub(crate) rendered: Rendered,
+}
+
+/// Questions, memos and steps have a namespace each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Namespace {
+    Question,
+    Memo,
+    Step,
+}
+
+/// What the journal knows of a question.
+pub(crate) enum Known {
+    Accepted(Box<RawValue>),
+    Declined,
+    Cancelled,
+    Nothing,
+}
+
+impl FlowCell {
+    pub(crate) fn new(
+        journal: Journal,
+        declared: KindSet,
+        bind_questions: bool,
+        durable: Option<Durable>,
+    ) -> Arc<Self> {
+        let inner = Inner {
+            journal,
+            open: Vec::new(),
+            used: HashSet::new(),
+            busy: 0,
+            ended: None,
+            waker: None,
+        };
+        Arc::new(Self {
+            declared,
+            bind_questions,
+            durable,
+            inner: Mutex::new(inner),
+        })
+    }
+
+    /// The cell of a handler that takes no flow: nothing can be asked or kept through it.
+    pub(crate) fn without_flow() -> Arc<Self> {
+        let journal = Journal {
+            secret: Base64([0; 16]),
+            open: Vec::new(),
+            answers: Default::default(),
+            memos: Default::default(),
+        };
+        Self::new(journal, KindSet::new(), true, None)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half-way through a change, so a poisoned lock is still good.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks this thread as polling the body of this cell until the guard is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, waker: &Waker) -> Entered {
+        let mut inner = self.inner();
+        if !inner
+            .waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            inner.waker = Some(waker.clone());
+        }
+        drop(inner);
+        Entered {
+            outer: POLLED.replace(Arc::as_ptr(self) as usize),
+        }
+    }
+
+    /// Ends the call and panics when this thread is not polling the body that owns the flow.
+    ///
+    /// A question in another task could never be taken back when the body is dropped: the task would wait for ever. The
+    /// panic ends that task, and the end ends the call.
+    pub(crate) fn require_own_poll(self: &Arc<Self>, what: &'static str, key: &str) {
+        if POLLED.get() == Arc::as_ptr(self) as usize {
+            return;
+        }
+        let name = Name {
+            what,
+            key: key.to_owned(),
+        };
+        let message = format!(
+            "`{what}(\"{key}\")` was polled outside the handler that owns the flow; a `Flow` must not move to another task"
+        );
+        self.end(End::OutsideItsBody(name));
+        if let Some(waker) = self.inner().waker.clone() {
+            waker.wake();
+        }
+        panic!("{message}");
+    }
+
+    /// Ends the call; the first reason stands.
+    pub(crate) fn end(&self, end: End) {
+        self.inner().ended.get_or_insert(end);
+    }
+
+    /// Takes `key` for its one use in this run. False, and the call is over, when it was used before or the call has
+    /// ended already.
+    pub(crate) fn take_key(&self, namespace: Namespace, what: &'static str, key: &Key) -> bool {
+        let mut inner = self.inner();
+        if inner.ended.is_some() {
+            return false;
+        }
+        let fresh = inner.used.insert((namespace, key.clone()));
+        if !fresh {
+            inner.ended = Some(End::UsedTwice(Name {
+                what,
+                key: key.to_string(),
+            }));
+        }
+        fresh
+    }
+
+    pub(crate) fn declares(&self, kind: Kind) -> bool {
+        self.declared.contains(kind)
+    }
+
+    /// What the journal knows of the question `key` with this digest. An acceptance of another question is forgotten.
+    pub(crate) fn known(&self, key: &str, digest: &JsonDigest) -> Known {
+        let mut inner = self.inner();
+        if let Some(given) = inner.journal.answers.get(key) {
+            let same = given.question.0 == *digest.as_bytes() || !self.bind_questions;
+            match &given.action {
+                Action::Decline => return Known::Declined,
+                Action::Cancel => return Known::Cancelled,
+                Action::Accept(content) if same => return Known::Accepted(content.clone()),
+                Action::Accept(_) => {
+                    inner.journal.answers.remove(key);
+                }
+            }
+        }
+        if inner.journal.was_declined(digest) {
+            Known::Declined
+        } else {
+            Known::Nothing
+        }
+    }
+
+    /// Forgets an accepted answer whose content does not fit the question.
+    pub(crate) fn forget(&self, key: &str) {
+        self.inner().journal.answers.remove(key);
+    }
+
+    /// Opens a question; `withdraw` takes it back.
+    pub(crate) fn open(&self, key: Key, rendered: Rendered) {
+        self.inner().open.push(Open { key, rendered });
+    }
+
+    pub(crate) fn withdraw(&self, key: &str) {
+        self.inner().open.retain(|open| open.key != key);
+    }
+
+    pub(crate) fn memo(&self, name: &str) -> Option<Box<RawValue>> {
+        self.inner().journal.memos.get(name).cloned()
+    }
+
+    pub(crate) fn keep_memo(&self, name: &str, value: Box<RawValue>) {
+        self.inner().journal.memos.insert(name.to_owned(), value);
+    }
+
+    /// Keeps the runtime from dropping the body until the guard is dropped.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.inner().busy += 1;
+        Busy {
+            cell: Arc::clone(self),
+        }
+    }
+
+    /// Looks at a body that is pending: does it go on, does it ask, is it over?
+    pub(crate) fn after_poll(&self) -> AfterPoll {
+        let mut inner = self.inner();
+        if inner.busy > 0 {
+            return AfterPoll::Waiting;
+        }
+        if let Some(end) = inner.ended.take() {
+            return AfterPoll::Ended(end);
+        }
+        if inner.open.is_empty() {
+            return AfterPoll::Waiting;
+        }
+        AfterPoll::Asks(std::mem::take(&mut inner.open))
+    }
+
+    /// The reason why a body that completed must not count as complete.
+    pub(crate) fn ended(&self) -> Option<End> {
+        self.inner().ended.take()
+    }
+
+    /// The journal as it stands, for the next state.
+    pub(crate) fn journal(&self) -> Journal {
+        self.inner().journal.clone()
+    }
+}
+
+/// What the runtime does after a poll that was pending.
+pub(crate) enum AfterPoll {
+    Waiting,
+    Asks(Vec<Open>),
+    Ended(End),
+}
+
+/// Marks the thread as polling a body; restores what was polled before, so that bodies may nest.
+pub(crate) struct Entered {
+    outer: usize,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        POLLED.set(self.outer);
+    }
+}
+
+/// A `memo` or a `once` that runs.
+pub(crate) struct Busy {
+    cell: Arc<FlowCell>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.cell.inner().busy -= 1;
+    }
+}

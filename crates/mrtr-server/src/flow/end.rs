@@ -1,0 +1,54 @@
+//! Why a call ends without its body: what the framework could not deliver.
+
+use std::time::Duration;
+
+use mrtr_protocol::Kind;
+
+use crate::question::QuestionError;
+
+/// What was called, and with which key: `ask("confirm")`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) what: &'static str,
+    pub(crate) key: String,
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({:?})", self.what, self.key)
+    }
+}
+
+/// The body does not go on, and this is why.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// A kind of question that the client did not declare.
+    Undeclared(Kind),
+    /// A key, memo name or step name was used twice in one run.
+    UsedTwice(Name),
+    /// `ask`, `memo` or `once` outside the body that owns the flow.
+    OutsideItsBody(Name),
+    /// A question that may not be put.
+    Unaskable { key: String, error: QuestionError },
+    /// A memo or step whose value is of another type than the one it is read as, or does not serialize.
+    Value {
+        name: Name,
+        error: serde_json::Error,
+    },
+    /// Another run of the same flow is inside this step.
+    StepInProgress { retry_after: Duration },
+    /// Nobody knows whether this step took effect.
+    StepUnknown { step: String },
+    /// This step took effect, but its value could not be kept.
+    StepLost { step: String, why: String },
+    /// The round that this run serves was withdrawn while it ran.
+    RoundWithdrawn,
+    /// The flow's lifetime ended before this step.
+    FlowExpired,
+    /// The ledger's epoch is another one than when the flow opened.
+    StaleEpoch,
+    /// No word from the ledger, or no room in it.
+    LedgerUnavailable,
+    /// The connection closed; no further step is begun.
+    Cancelled { steps_done: Vec<String> },
+}

@@ -1,0 +1,289 @@
+//! The flow: ask, memo, once.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`ask`](Flow::ask) and this file | what a handler sees |
+//! | `cell` | one run's state, shared by the handler and the runtime |
+//! | `run` | the runtime that polls a body until it is done, asks, or is over |
+//! | `journal` | what travels in the sealed state |
+//! | `durable`, `outcome` | steps, and how their outcomes are kept |
+//! | `end` | why a call ends without its body |
+
+pub(crate) mod cell;
+pub(crate) mod durable;
+pub(crate) mod end;
+pub(crate) mod journal;
+pub(crate) mod outcome;
+pub(crate) mod run;
+
+mod ask;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::{Future, pending};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use mrtr_protocol::Kind;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+
+pub use self::ask::Ask;
+use self::cell::{FlowCell, Key, Namespace};
+use self::durable::{Begun, StepOutcome};
+use self::end::{End, Name};
+use crate::error::ToolError;
+use crate::question::Question;
+
+/// A handler's way to ask the client side, and to remember between rounds. An extractor; needs a codec.
+///
+/// **The body runs again from the top on every retry.** Ask first, act last: an effect before a question happens once a
+/// round. Where that cannot be, [`memo`](Self::memo) keeps a value and [`DurableFlow::once`] keeps an effect.
+///
+/// Whatever else the body was awaiting is dropped with it when it asks, and runs again: guards, transactions and
+/// temporary files must not be held across a question.
+///
+/// It is owned and not `Clone`; helpers take `&Flow`. [`ask`](Self::ask), [`memo`](Self::memo) and `once` work only inside
+/// the poll of the handler that owns it: moved into `tokio::spawn` they panic there and end the call with an error.
+///
+/// Specification: `basic/patterns/mrtr`, "Basic Workflow".
+pub struct Flow {
+    cell: Arc<FlowCell>,
+}
+
+impl Flow {
+    pub(crate) fn new(cell: Arc<FlowCell>) -> Self {
+        Self { cell }
+    }
+
+    /// Asks. The handler goes on with an answer, or it does not go on.
+    ///
+    /// Infallible on purpose: whatever cannot be delivered (an undeclared capability, the round limit, a key used twice)
+    /// ends the call, and the body does not continue.
+    ///
+    /// `key` names the question within this tool and must be the same in every round; a loop numbers its keys. Questions
+    /// asked in one poll are one round: `join!(flow.ask("a", ..), flow.ask("b", ..))`.
+    ///
+    /// An accepted answer counts only when the question that is asked now is the one that was put: if a price in its
+    /// message changed, it is put anew. A decline or a dismissal counts for its key whatever is asked under it, and a
+    /// question that was declined is not put again under any other key.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled outside the handler that owns the flow.
+    pub fn ask<Q: Question>(&self, key: impl Into<Cow<'static, str>>, question: Q) -> Ask<'_, Q> {
+        Ask::new(self, key.into(), question)
+    }
+
+    /// Whether this request's client declared that it can be asked questions of `kind`.
+    #[must_use]
+    pub fn can_ask(&self, kind: Kind) -> bool {
+        self.cell.declares(kind)
+    }
+
+    /// Computes a value once in this flow; every later round gets the same one.
+    ///
+    /// The price that a person was shown is then the price that is charged. The value travels in the sealed state: it is
+    /// safe from change, and with the HMAC codec it is readable by the client.
+    ///
+    /// **Not guaranteed:** that `compute` runs once. It runs again until a state that holds its value has been sealed, so
+    /// it must not have an effect: that is what [`DurableFlow::once`] is for.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled outside the handler that owns the flow.
+    pub async fn memo<T, F, Fut>(&self, name: impl Into<Cow<'static, str>>, compute: F) -> T
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let name: Key = name.into();
+        self.cell.require_own_poll("memo", &name);
+        if !self.cell.take_key(Namespace::Memo, "memo", &name) {
+            return pending().await;
+        }
+        let fault = |error| End::Value {
+            name: Name {
+                what: "memo",
+                key: name.to_string(),
+            },
+            error,
+        };
+        if let Some(kept) = self.cell.memo(&name) {
+            match serde_json::from_str(kept.get()) {
+                Ok(value) => return value,
+                Err(error) => self.cell.end(fault(error)),
+            }
+            return pending().await;
+        }
+        let busy = self.cell.busy();
+        let value = compute().await;
+        // What later rounds will read is what this round uses: a value that does not survive the way there and back
+        // is found in the first round, not in the second.
+        let kept = to_raw_value(&value)
+            .and_then(|raw| serde_json::from_str(raw.get()).map(|same| (raw, same)));
+        let kept: Option<(Box<RawValue>, T)> =
+            kept.map_err(|error| self.cell.end(fault(error))).ok();
+        drop(busy);
+        match kept {
+            Some((raw, same)) => {
+                self.cell.keep_memo(&name, raw);
+                same
+            }
+            None => pending().await,
+        }
+    }
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow").finish_non_exhaustive()
+    }
+}
+
+/// A [`Flow`] that can also act once. An extractor; needs a codec and a ledger.
+pub struct DurableFlow(Flow);
+
+impl DurableFlow {
+    pub(crate) fn new(cell: Arc<FlowCell>) -> Self {
+        Self(Flow::new(cell))
+    }
+
+    /// Runs an effect at most once in this flow, and returns its outcome on every rerun.
+    ///
+    /// The step is claimed in the ledger before `effect` runs and its outcome is kept there before this returns, so that
+    /// a retry, a replay, a fork of the flow or a repeat after a lost response gets the same outcome, and nothing runs
+    /// twice. An error is an outcome and is kept, unless it says that nothing was done
+    /// ([`ToolError::not_done`]), which frees the step.
+    ///
+    /// **Not guaranteed:**
+    /// * that the effect happens: a crash between claim and settling leaves the outcome *unknown*. The caller is told so,
+    ///   and nothing runs again;
+    /// * anything across flows: the same *first* request sent twice is two flows, and a step before the first question has
+    ///   no state that a client could repeat. A business key in the effect (an idempotency key, a unique column) is what
+    ///   prevents that;
+    /// * anything when a `timeout` or `select!` around `once` drops it half-way: the step is then marked abandoned, and
+    ///   its outcome is unknown.
+    ///
+    /// # Errors
+    ///
+    /// The effect's own error, now or as it was kept. What the ledger cannot deliver ends the call instead.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled outside the handler that owns the flow.
+    pub async fn once<T, E, F, Fut>(
+        &self,
+        step: impl Into<Cow<'static, str>>,
+        effect: F,
+    ) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<ToolError>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let step: Key = step.into();
+        let cell = &self.0.cell;
+        cell.require_own_poll("once", &step);
+        let Some(durable) = cell
+            .durable
+            .as_ref()
+            .filter(|_| cell.take_key(Namespace::Step, "once", &step))
+        else {
+            return pending().await;
+        };
+        let busy = cell.busy();
+        let ended = match durable.begin(&step).await {
+            Begun::Before(outcome) => match read_outcome(&step, outcome) {
+                Ok(outcome) => return outcome,
+                Err(end) => end,
+            },
+            Begun::Run(running) => match effect().await.map_err(Into::into) {
+                Ok(value) => match to_raw_value(&value) {
+                    Ok(raw) if raw.get().len() < durable::LARGEST_STEP_OUTCOME => {
+                        match running.settle(&StepOutcome::Ok(raw)).await {
+                            Ok(()) => return Ok(value),
+                            Err(end) => end,
+                        }
+                    }
+                    unkept => {
+                        let why = match unkept {
+                            Ok(raw) => format!("it has {} bytes", raw.get().len()),
+                            Err(error) => error.to_string(),
+                        };
+                        match running.settle(&StepOutcome::Lost(why.clone())).await {
+                            Ok(()) => End::StepLost {
+                                step: step.to_string(),
+                                why,
+                            },
+                            Err(end) => end,
+                        }
+                    }
+                },
+                Err(error) if error.says_not_done() => match running.release().await {
+                    Ok(()) => return Err(error),
+                    Err(end) => end,
+                },
+                Err(error) => {
+                    error.log(&step);
+                    match running
+                        .settle(&StepOutcome::Err(error.public().to_owned()))
+                        .await
+                    {
+                        Ok(()) => return Err(error),
+                        Err(end) => end,
+                    }
+                }
+            },
+            Begun::Ended(end) => end,
+        };
+        cell.end(ended);
+        drop(busy);
+        pending().await
+    }
+}
+
+/// What a step that ran before hands to this run.
+fn read_outcome<T: DeserializeOwned>(
+    step: &str,
+    outcome: StepOutcome,
+) -> Result<Result<T, ToolError>, End> {
+    match outcome {
+        StepOutcome::Ok(raw) => {
+            serde_json::from_str(raw.get())
+                .map(Ok)
+                .map_err(|error| End::Value {
+                    name: Name {
+                        what: "once",
+                        key: step.to_owned(),
+                    },
+                    error,
+                })
+        }
+        StepOutcome::Err(text) => Ok(Err(ToolError::text(text))),
+        StepOutcome::Lost(why) => Err(End::StepLost {
+            step: step.to_owned(),
+            why,
+        }),
+    }
+}
+
+impl Deref for DurableFlow {
+    type Target = Flow;
+
+    fn deref(&self) -> &Flow {
+        &self.0
+    }
+}
+
+impl fmt::Debug for DurableFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableFlow").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! The HTTP boundary: every check that comes before a method is dispatched, and the order they come in.
+//!
+//! ```text
+//! Host, Origin                      403     nothing of the request has been read
+//! method, media type                405 415
+//! authentication                    401     nothing of the body has been read
+//! size                              413
+//! JSON, envelope, duplicates        -32700 -32600           400
+//! header against body               -32020                  400
+//! version in _meta, supported?      -32602 -32022           400
+//! capabilities in _meta             -32602                  400
+//! method known?                     -32601                  404
+//! ```
+//!
+//! Specification: `basic/transports/streamable-http`.
+
+pub(crate) mod gate;
+mod headers;
+mod serve;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use mrtr_ledger::Account;
+use mrtr_protocol::jsonrpc::{write_error, write_result};
+use mrtr_protocol::{
+    CallToolParams, ErrorObject, KindSet, Members, Message, REVISION, RequestId, RequestMeta, code,
+    method, strict,
+};
+use mrtr_state::Principal;
+use tower_service::Service;
+
+use self::headers::{Described, named_by};
+use crate::call::{Caller, call_tool};
+use crate::methods;
+use crate::reply::Reply;
+use crate::server::{Inner, Server};
+
+type HttpReply = Response<Body>;
+
+impl<B> Service<Request<B>> for Server
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = HttpReply;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpReply, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            Ok(answer(&inner, request)
+                .await
+                .unwrap_or_else(|refused| refused.into_response()))
+        })
+    }
+}
+
+/// A request that is refused before a method sees it.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    id: Option<RequestId>,
+    error: ErrorObject,
+    header: Option<(http::HeaderName, HeaderValue)>,
+}
+
+impl Refused {
+    fn new(status: StatusCode, code: i64, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            id: None,
+            error: ErrorObject::new(code, message),
+            header: None,
+        }
+    }
+
+    /// A refusal by HTTP itself; the body is a JSON-RPC error without an id.
+    fn by_status(status: StatusCode, message: impl Into<String>) -> Self {
+        Self::new(status, code::INVALID_REQUEST, message)
+    }
+
+    fn bad(id: &RequestId, code: i64, message: impl Into<String>) -> Self {
+        Self {
+            id: Some(id.clone()),
+            ..Self::new(StatusCode::BAD_REQUEST, code, message)
+        }
+    }
+
+    fn with_header(mut self, name: http::HeaderName, value: &'static str) -> Self {
+        self.header = Some((name, HeaderValue::from_static(value)));
+        self
+    }
+
+    fn into_response(self) -> HttpReply {
+        let mut response = json(self.status, write_error(self.id.as_ref(), &self.error));
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+async fn answer<B>(inner: &Arc<Inner>, request: Request<B>) -> Result<HttpReply, Refused>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    inner
+        .gate
+        .check(&head)
+        .map_err(|barred| Refused::by_status(StatusCode::FORBIDDEN, barred.to_string()))?;
+    check_head(&head)?;
+    let principal = inner
+        .authenticator
+        .authenticate(&head)
+        .await
+        .map_err(|error| {
+            Refused::by_status(StatusCode::UNAUTHORIZED, error.to_string())
+                .with_header(WWW_AUTHENTICATE, error.challenge)
+        })?;
+    let body = read(inner, &head, body).await?;
+    let request = match Message::parse(&body) {
+        Ok(Message::Request(request)) => request,
+        Ok(Message::Notification(_)) => {
+            check_strictly(inner, &body, None)?;
+            // This revision defines no notification that a client sends over HTTP; others are not ours to judge.
+            return Ok(accepted());
+        }
+        Err(error) => {
+            let (id, error) = (error.id().cloned(), error.to_error_object());
+            return Err(Refused {
+                status: StatusCode::BAD_REQUEST,
+                id,
+                error,
+                header: None,
+            });
+        }
+    };
+    check_strictly(inner, &body, Some(&request.id))?;
+
+    let params = request
+        .params
+        .map(Members::parse)
+        .transpose()
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let meta = RequestMeta::of(&params);
+    let version = meta
+        .as_ref()
+        .ok()
+        .and_then(|meta| meta.protocol_version().ok());
+    let target = named_by(&request.method)
+        .and_then(|member| params.get(member))
+        .and_then(text);
+    let described = Described::read(&head.headers)
+        .and_then(|described| {
+            described
+                .compare(&request.method, version.as_deref(), target.as_deref())
+                .map(|()| described)
+        })
+        .map_err(|mismatch| {
+            let served =
+                format!("Header mismatch: {mismatch}. This server speaks revision {REVISION}.");
+            Refused::bad(&request.id, code::HEADER_MISMATCH, served)
+        })?;
+
+    let invalid = |error: &dyn std::fmt::Display| {
+        Refused::bad(
+            &request.id,
+            code::INVALID_PARAMS,
+            format!("Invalid params: {error}."),
+        )
+    };
+    let meta = meta.map_err(|error| invalid(&error))?;
+    meta.protocol_version().map_err(|error| invalid(&error))?;
+    if described.version() != REVISION {
+        let error = ErrorObject::unsupported_version(described.version(), [REVISION]);
+        return Err(Refused {
+            status: StatusCode::BAD_REQUEST,
+            id: Some(request.id),
+            error,
+            header: None,
+        });
+    }
+    let capabilities = meta
+        .client_capabilities()
+        .map_err(|error| invalid(&error))?;
+    let caller = caller(&head, principal, capabilities.kinds());
+
+    let reply = match &*request.method {
+        method::TOOLS_CALL => match CallToolParams::of(&params) {
+            Ok(params) => call_tool(inner, caller, &params).await,
+            Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
+        },
+        method::TOOLS_LIST => methods::list_tools(inner, &params),
+        method::DISCOVER => methods::discover(inner),
+        unknown => {
+            let error = ErrorObject::new(
+                code::METHOD_NOT_FOUND,
+                format!("Method not found: {unknown}"),
+            );
+            return Err(Refused {
+                status: StatusCode::NOT_FOUND,
+                id: Some(request.id),
+                error,
+                header: None,
+            });
+        }
+    };
+    Ok(match reply.outcome {
+        Ok(result) => json(reply.status, write_result(&request.id, result.get())),
+        Err(error) => json(reply.status, write_error(Some(&request.id), &error)),
+    })
+}
+
+/// Method and media type.
+fn check_head(head: &Parts) -> Result<(), Refused> {
+    if head.method != Method::POST {
+        let message = "Send each message as an HTTP POST to this endpoint; this revision has no GET stream and no session.";
+        return Err(
+            Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message).with_header(ALLOW, "POST")
+        );
+    }
+    if !is_json(&head.headers) {
+        let message = "Send the message as `Content-Type: application/json`, in UTF-8.";
+        return Err(Refused::by_status(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message,
+        ));
+    }
+    Ok(())
+}
+
+/// `application/json`, in UTF-8 if it says so. Nothing else is JSON here, however alike: a form or `text/plain` is what a
+/// page on another site can send without asking.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (types.next(), types.next()) else {
+        return false;
+    };
+    let Some(media) = value
+        .to_str()
+        .ok()
+        .and_then(|value| value.parse::<mime::Mime>().ok())
+    else {
+        return false;
+    };
+    let utf8 = media
+        .get_param(mime::CHARSET)
+        .is_none_or(|charset| charset == mime::UTF_8);
+    media.essence_str() == mime::APPLICATION_JSON.essence_str() && utf8
+}
+
+/// The whole body, bounded in size and time.
+async fn read<B>(inner: &Inner, head: &Parts, body: B) -> Result<Bytes, Refused>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limit = inner.limits.body;
+    let too_large = || {
+        Refused::by_status(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body is larger than {limit} bytes, which is this server's limit."),
+        )
+    };
+    // A body that announces itself as too large is not read at all.
+    let announced = head
+        .headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(
+        inner.limits.body_timeout,
+        Limited::new(body, limit).collect(),
+    )
+    .await
+    {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Refused::by_status(
+            StatusCode::BAD_REQUEST,
+            "The body broke off.",
+        )),
+        Err(_) => Err(Refused::by_status(
+            StatusCode::REQUEST_TIMEOUT,
+            "The body took too long to arrive.",
+        )),
+    }
+}
+
+/// One pass for what serde_json lets through.
+fn check_strictly(inner: &Inner, body: &[u8], id: Option<&RequestId>) -> Result<(), Refused> {
+    strict::check_with(body, inner.limits.depth).map_err(|violation| Refused {
+        status: StatusCode::BAD_REQUEST,
+        id: id.cloned(),
+        error: violation.to_error_object(),
+        header: None,
+    })
+}
+
+/// Anonymous callers share limits by address, everybody else by principal.
+fn caller(head: &Parts, principal: Principal, declared: KindSet) -> Caller {
+    let account = match &principal {
+        Principal::Anonymous => {
+            let address = head.extensions.get::<ConnectInfo<SocketAddr>>();
+            Account::anonymous_at(
+                &address.map_or_else(String::new, |ConnectInfo(address)| address.ip().to_string()),
+            )
+        }
+        known => Account::of(known),
+    };
+    Caller {
+        principal,
+        account,
+        declared,
+    }
+}
+
+fn text(raw: &serde_json::value::RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn accepted() -> HttpReply {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> HttpReply {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // An answer can hold a sealed state, which is nobody's to keep but the client's.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,57 @@
+//! Limits, and why each is what it is.
+
+use std::time::Duration;
+
+/// What a server allows. Every limit can be changed; each has a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Largest request body, in bytes: 4 MiB. Larger ones are refused with 413 before they are read whole. It bounds the
+    /// memory that a stranger can make a server hold.
+    pub body: usize,
+    /// Time to receive a body: 30 seconds. It bounds how long a slow sender can hold a connection's buffers.
+    pub body_timeout: Duration,
+    /// Deepest nesting of a request's JSON: 128, which is also serde_json's own bound.
+    pub depth: usize,
+    /// Largest state in both directions, in bytes: 32 KiB. A client has to send it back with every retry, and some
+    /// intermediaries refuse larger requests.
+    pub state: usize,
+    /// How long a state may be answered: 10 minutes. Long enough for a person to think, short enough to bound replay.
+    pub lifetime: Duration,
+    /// How long a flow may take from its first request to its last: 1 hour. No state outlives it; a step in the ledger
+    /// is kept that long.
+    pub flow_lifetime: Duration,
+    /// How far a state's birth may lie in the future: 60 seconds. Instances' clocks differ.
+    pub skew: Duration,
+    /// Rounds in a flow: 16. A tool that asks for ever is a fault or an attack on the person's patience.
+    pub rounds: u32,
+    /// Largest final result that the ledger keeps for a repeated retry, in bytes: 64 KiB. A larger one is answered with
+    /// "done, too large to repeat".
+    pub stored_result: usize,
+    /// How long an expired state is still looked up (never claimed) so that a late repeat of a lost response gets it: 10
+    /// minutes.
+    pub retention: Duration,
+    /// How long a claim stands without a sign of life: 30 seconds. Signs are given three times as often.
+    pub lease: Duration,
+    /// Bodies of one principal that run at the same time: 256. One caller cannot take the whole server.
+    pub running_per_principal: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 4 << 20,
+            body_timeout: Duration::from_secs(30),
+            depth: 128,
+            state: 32 << 10,
+            lifetime: Duration::from_secs(600),
+            flow_lifetime: Duration::from_secs(3600),
+            skew: Duration::from_secs(60),
+            rounds: 16,
+            stored_result: 64 << 10,
+            retention: Duration::from_secs(600),
+            lease: Duration::from_secs(30),
+            running_per_principal: 256,
+        }
+    }
+}

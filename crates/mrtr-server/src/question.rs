@@ -1,0 +1,209 @@
+//! What can be asked, and what can be answered.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use mrtr_protocol::{InputRequest, JsonObject, Kind, method};
+use mrtr_state::JsonDigest;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::form::{FormError, FormSchema};
+
+/// What came back for a question.
+///
+/// Content that was not accepted cannot be reached, and there is no error here that a careless `unwrap_or` could turn
+/// into consent.
+///
+/// **Not guaranteed:** an accepted answer was confirmed *by the client*. Whether a person sat in front of it, only the
+/// client knows. Never treat an answer as proof of who somebody is.
+///
+/// Specification: `client/elicitation`, "Response Actions".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "an answer that is not looked at is not consent"]
+pub enum Answer<T> {
+    /// The person submitted this.
+    Accept(T),
+    /// The person said no. The same question is not put again in this flow.
+    Decline,
+    /// The person dismissed the question without choosing. It may be put again later, under another key.
+    Cancel,
+}
+
+impl<T> Answer<T> {
+    /// The accepted content, if it was accepted.
+    pub fn accepted(self) -> Option<T> {
+        match self {
+            Self::Accept(content) => Some(content),
+            Self::Decline | Self::Cancel => None,
+        }
+    }
+}
+
+/// Something that can be put to the client side: a [`Form`] today.
+///
+/// Implementers: [`render`](Self::render) must be a function of the question alone. Two questions that a person would read
+/// as different must render differently, because an answer counts for what was rendered, and for nothing else.
+/// [`read`](Self::read) gets content that came from a stranger; `None` puts the question again.
+pub trait Question: Send {
+    /// What an accepted answer is read into.
+    type Output: Send;
+
+    /// The request that crosses the wire.
+    ///
+    /// # Errors
+    ///
+    /// When the question may not be put at all. The call then ends with an internal error, and the log has the reason.
+    fn render(&self) -> Result<Rendered, QuestionError>;
+
+    /// Reads accepted content; `None` when it does not fit what was asked.
+    fn read(&self, content: &RawValue) -> Option<Self::Output>;
+}
+
+/// Why a question cannot be put.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuestionError {
+    /// The struct behind a form is not one that a form may carry.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// The question did not serialize.
+    #[error("the question cannot be written as JSON: {0}")]
+    Unwritable(String),
+}
+
+/// A question as it crosses the wire, and the digest by which its answer is tied to it.
+#[derive(Debug, Clone)]
+pub struct Rendered {
+    kind: Kind,
+    request: InputRequest,
+    digest: JsonDigest,
+}
+
+impl Rendered {
+    /// Renders `params` of `method` as a question of `kind`.
+    ///
+    /// # Errors
+    ///
+    /// When `params` does not serialize to JSON.
+    pub fn new(kind: Kind, params: &impl Serialize) -> Result<Self, QuestionError> {
+        let unwritable = |error: &dyn fmt::Display| QuestionError::Unwritable(error.to_string());
+        let params = JsonObject::from_serialize(params).map_err(|error| unwritable(&error))?;
+        let method = match kind {
+            Kind::Form | Kind::Url => method::ELICITATION_CREATE,
+            Kind::Sampling | Kind::SamplingWithTools => method::SAMPLING_CREATE_MESSAGE,
+            _ => method::ROOTS_LIST,
+        };
+        let digest = JsonDigest::of(method, params.as_str()).map_err(|error| unwritable(&error))?;
+        Ok(Self {
+            kind,
+            request: InputRequest {
+                method: method.to_owned(),
+                params: Some(params),
+            },
+            digest,
+        })
+    }
+
+    /// The kind of question, which decides what the client must have declared.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn digest(&self) -> JsonDigest {
+        self.digest
+    }
+
+    pub(crate) fn into_request(self) -> InputRequest {
+        self.request
+    }
+}
+
+/// A form for a person, typed by the struct that its answer becomes.
+///
+/// The struct's fields must be strings, numbers, booleans, unit enums or lists of unit enums; `Option` makes a field
+/// optional, and the doc comment of a field is its description. What does not fit is refused with the field's name, and so
+/// are names that ask for a secret. [`Form::check`] says so in a test.
+///
+/// Answers are validated against the very schema that was published, then deserialized. A bad answer puts the question
+/// again, in a new round.
+///
+/// ```
+/// use mrtr_server::Form;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Booking {
+///     /// How many people?
+///     seats: u8,
+///     window: bool,
+/// }
+///
+/// Form::<Booking>::check().unwrap();
+/// let question = Form::<Booking>::new("Which table shall I book?");
+/// # let _ = question;
+/// ```
+///
+/// Specification: `client/elicitation`, "Form Mode Elicitation Requests".
+pub struct Form<T> {
+    message: String,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Form<T> {
+    /// A form with this message above it. The message says why the interaction is needed.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            answer: PhantomData,
+        }
+    }
+
+    /// Whether `T` can be put as a form at all; for a test beside the struct.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that cannot be put in a form, and why.
+    pub fn check() -> Result<(), FormError> {
+        FormSchema::of::<T>().map(drop)
+    }
+}
+
+impl<T> fmt::Debug for Form<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Form")
+            .field("message", &self.message)
+            .finish()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FormParams<'a> {
+    mode: &'static str,
+    message: &'a str,
+    requested_schema: &'a RawValue,
+}
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Question for Form<T> {
+    type Output = T;
+
+    fn render(&self) -> Result<Rendered, QuestionError> {
+        let schema: Arc<FormSchema> = FormSchema::of::<T>()?;
+        Rendered::new(
+            Kind::Form,
+            &FormParams {
+                mode: "form",
+                message: &self.message,
+                requested_schema: &schema.wire,
+            },
+        )
+    }
+
+    fn read(&self, content: &RawValue) -> Option<T> {
+        FormSchema::of::<T>().ok()?.read(content)
+    }
+}

@@ -1,0 +1,37 @@
+//! JSON Schema: one way to compile a schema, and one way to say what is wrong with a value.
+//!
+//! Everything is offline: a `$ref` to the network is never followed (specification, `basic/index`, "`$ref` resolution"),
+//! and patterns run on the linear-time regex engine, so that no schema and no value can make validation explode.
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+/// At most this many faults are named in one message; a model that reads them mends the first few anyway.
+const FAULTS_NAMED: usize = 5;
+
+/// Compiles `schema` as JSON Schema 2020-12, with formats checked.
+pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(PatternOptions::regex())
+        .offline()
+        .build(schema)
+        .map_err(|error| error.to_string())
+}
+
+/// What is wrong with `value`, as one readable sentence part; `None` when nothing is.
+pub(crate) fn fault(validator: &Validator, value: &Value) -> Option<String> {
+    if validator.is_valid(value) {
+        return None;
+    }
+    let faults: Vec<String> = validator
+        .iter_errors(value)
+        .take(FAULTS_NAMED)
+        .map(|error| match error.instance_path().as_str() {
+            "" => error.to_string(),
+            path => format!("{path}: {error}"),
+        })
+        .collect();
+    Some(faults.join("; "))
+}

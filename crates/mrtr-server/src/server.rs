@@ -1,0 +1,195 @@
+//! The server: what was built, and the methods that it answers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use jsonschema::Validator;
+use mrtr_ledger::{Account, Ledger, LedgerError};
+use mrtr_protocol::{Implementation, ResultMeta, ServerCapabilities, Tool as PublishedTool};
+use mrtr_state::{Clock, Envelope, Epoch};
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Authenticator;
+use crate::builder::ServerBuilder;
+use crate::extract::States;
+use crate::flow::outcome::Outcomes;
+use crate::http::gate::Gate;
+use crate::limits::Limits;
+use crate::tool::Start;
+
+/// An MCP server of revision 2026-07-28. Cheap to clone; clones are the same server.
+///
+/// It is mounted with [`router`](Self::router), run with [`serve`](Self::serve), or called directly as a
+/// `tower::Service`.
+///
+/// It holds nothing between the rounds of a flow: what must be remembered travels in the sealed state, and what must happen
+/// once is recorded in the ledger. Any instance with the same keys, ledger and audience can finish a call.
+#[derive(Clone)]
+pub struct Server {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// Everything that a request needs.
+pub(crate) struct Inner {
+    pub(crate) info: Implementation,
+    pub(crate) instructions: Option<String>,
+    pub(crate) capabilities: ServerCapabilities,
+    /// Seals and opens request state; absent when no codec was given.
+    pub(crate) envelope: Option<Envelope>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) authenticator: Arc<dyn Authenticator>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) gate: Gate,
+    pub(crate) opaque_rejections: bool,
+    pub(crate) bind_questions: bool,
+    pub(crate) states: States,
+    pub(crate) tools: Vec<Arc<RegisteredTool>>,
+    pub(crate) by_name: HashMap<String, usize>,
+    /// Tasks that hold a claim; a graceful shutdown waits for them.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) running: Running,
+}
+
+/// A tool as it is served.
+pub(crate) struct RegisteredTool {
+    pub(crate) published: PublishedTool,
+    pub(crate) validator: Validator,
+    pub(crate) takes_arguments: bool,
+    pub(crate) asks: bool,
+    pub(crate) acts_once: bool,
+    pub(crate) lifetime: Duration,
+    pub(crate) flow_lifetime: Duration,
+    pub(crate) start: Start,
+}
+
+impl RegisteredTool {
+    pub(crate) fn name(&self) -> &str {
+        &self.published.name
+    }
+}
+
+impl Server {
+    /// Starts building a server of this name and version, which clients show and log.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> ServerBuilder {
+        ServerBuilder::new(Implementation::new(name, version))
+    }
+
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Waits until every call that holds a claim has settled it. New calls are still taken; stop the listener first.
+    pub async fn settled(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        self.inner.tasks.reopen();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("info", &self.inner.info)
+            .field("tools", &self.inner.by_name.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Every result names the server (specification, `basic/index`, "Per-response protocol fields").
+    pub(crate) fn result_meta(&self) -> ResultMeta {
+        ResultMeta::default().with_server_info(&self.info)
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        self.tools.get(*self.by_name.get(name)?)
+    }
+}
+
+/// The ledger, how outcomes are kept in it, and its epoch as last seen.
+#[derive(Debug)]
+pub(crate) struct Durability {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) outcomes: Outcomes,
+    epoch: RwLock<Option<Epoch>>,
+}
+
+impl Durability {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, outcomes: Outcomes) -> Self {
+        Self {
+            ledger,
+            outcomes,
+            epoch: RwLock::default(),
+        }
+    }
+
+    /// The ledger's epoch as last seen: what a flow that opens now carries. A stale one is harmless, because the claim
+    /// compares it in its own statement; it costs that flow a rejection.
+    pub(crate) async fn epoch(&self) -> Result<Epoch, LedgerError> {
+        let seen = *self.epoch.read().unwrap_or_else(PoisonError::into_inner);
+        match seen {
+            Some(epoch) => Ok(epoch),
+            None => self.refreshed_epoch().await,
+        }
+    }
+
+    /// The ledger's epoch, asked for now.
+    pub(crate) async fn refreshed_epoch(&self) -> Result<Epoch, LedgerError> {
+        let epoch = self.ledger.epoch().await?;
+        *self.epoch.write().unwrap_or_else(PoisonError::into_inner) = Some(epoch);
+        Ok(epoch)
+    }
+}
+
+/// How many bodies run for each principal.
+#[derive(Debug, Default)]
+pub(crate) struct Running(Mutex<HashMap<Account, usize>>);
+
+impl Running {
+    /// Room for one more body of this principal, given back when the permit is dropped.
+    pub(crate) fn permit(inner: &Arc<Inner>, account: Account) -> Option<Permit> {
+        let mut running = inner
+            .running
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let count = running.entry(account).or_default();
+        if *count >= inner.limits.running_per_principal {
+            return None;
+        }
+        *count += 1;
+        drop(running);
+        Some(Permit {
+            inner: Arc::clone(inner),
+            account,
+        })
+    }
+}
+
+/// Room for one body.
+pub(crate) struct Permit {
+    inner: Arc<Inner>,
+    account: Account,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut running = self
+            .inner
+            .running
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = running.get_mut(&self.account) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(&self.account);
+            }
+        }
+    }
+}
