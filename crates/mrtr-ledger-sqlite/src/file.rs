@@ -107,14 +107,14 @@ impl Identity {
         })
     }
 
-    /// Whether `now` is the same file. A log may appear (with the first write), and not go or change while the file
-    /// is open.
-    pub(crate) fn becomes(self, now: Self) -> bool {
-        self.file == now.file && (self.log.is_none() || self.log == now.log)
-    }
-
     pub(crate) fn is_same_file(self, other: Self) -> bool {
         self.file == other.file
+    }
+
+    /// Whether `now` still has the log. One may appear, with the first write; it does not go, and no other comes,
+    /// while the file is open.
+    pub(crate) fn keeps_its_log(self, now: Self) -> bool {
+        self.log.is_none() || self.log == now.log
     }
 }
 

@@ -242,6 +242,8 @@ pub(crate) struct Storage {
     open: Option<Open>,
     /// The file that was open last, and its epoch.
     known: Option<(Identity, Epoch)>,
+    /// The log was taken away while the file was open, and with it perhaps what was acknowledged.
+    lost_its_log: bool,
 }
 
 struct Open {
@@ -261,6 +263,7 @@ impl Storage {
             wait,
             open: None,
             known: None,
+            lost_its_log: false,
         };
         {
             let _opening = file::opening();
@@ -332,7 +335,8 @@ impl Storage {
     }
 
     /// Takes note of what was opened. Another file with the epoch of the one before is a copy of it: an older state of
-    /// the ledger, or one that will go on without the original. Either way its flows must not be claimed twice.
+    /// the ledger, or one that will go on without the original. And a file whose log was taken away may have forgotten
+    /// what was acknowledged. Either way the flows that are open must not be claimed, so they get a stale epoch.
     fn adopt(&mut self, policy: &Policy) -> Result<(), Fault> {
         let Some(Open {
             connection,
@@ -341,18 +345,22 @@ impl Storage {
         else {
             return Err(Fault::Vanished);
         };
-        let epoch = Patience::new(self.wait).retry(|| Books::new(connection, policy).epoch())?;
-        let epoch = match self.known {
-            Some((known, before)) if before == epoch && !known.is_same_file(*identity) => {
-                tracing::warn!(
-                    "another file took the ledger's place, with the same epoch; rotating the epoch"
-                );
-                transact(connection, self.wait, policy, |_, books| {
-                    books.rotate_epoch()
-                })?
-            }
-            _ => epoch,
-        };
+        let mut epoch =
+            Patience::new(self.wait).retry(|| Books::new(connection, policy).epoch())?;
+        let is_copy = self
+            .known
+            .is_some_and(|(known, before)| before == epoch && !known.is_same_file(*identity));
+        if is_copy || self.lost_its_log {
+            tracing::warn!(
+                is_copy,
+                self.lost_its_log,
+                "the ledger's file is not what it was; rotating its epoch"
+            );
+            epoch = transact(connection, self.wait, policy, |_, books| {
+                books.rotate_epoch()
+            })?;
+        }
+        self.lost_its_log = false;
         self.known = Some((*identity, epoch));
         Ok(())
     }
@@ -361,13 +369,18 @@ impl Storage {
         let Some(open) = &mut self.open else {
             return false;
         };
-        match Identity::of(&self.path) {
-            Ok(now) if open.identity.becomes(now) => {
-                open.identity = now;
-                true
-            }
-            _ => false,
+        let Ok(now) = Identity::of(&self.path) else {
+            return false;
+        };
+        if !open.identity.is_same_file(now) {
+            return false;
         }
+        if !open.identity.keeps_its_log(now) {
+            self.lost_its_log = true;
+            return false;
+        }
+        open.identity = now;
+        true
     }
 
     /// Another look at the file may help where the connection has failed.
