@@ -57,6 +57,38 @@ impl Default for Limits {
 /// record on the server's side can prevent that.
 ///
 /// Cheap to clone; made once, not for every request.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mrtr_state::{
+///     Binding, Draft, Envelope, KeyRing, Principal, Purpose, Reason, RequestDigest, Timestamp,
+///     to_raw_value,
+/// };
+/// use mrtr_state_hmac::HmacCodec;
+///
+/// let codec = HmacCodec::new(KeyRing::generate()?)?;
+/// let envelope = Envelope::new(&codec, Purpose::REQUEST_STATE, "https://server.example/mcp");
+/// let request = |amount: &str| {
+///     RequestDigest::builder("tools/call", "transfer").json("arguments", amount)
+/// };
+/// let binding = Binding {
+///     principal: Principal::user("https://as.example", "user-a"),
+///     request: request(r#"{"amount":100}"#)?.finish(),
+/// };
+///
+/// let (now, ten_minutes) = (Timestamp::from_millis(1_800_000_000_000), Duration::from_secs(600));
+/// let data = to_raw_value("what was asked")?;
+/// let token = envelope.seal(&binding, &Draft::single(now, ten_minutes, &data)?)?;
+///
+/// let state = envelope.open(&token, &binding, now, ten_minutes, None)?;
+/// assert_eq!(state.data().get(), r#""what was asked""#);
+///
+/// let changed = Binding { request: request(r#"{"amount":1000}"#)?.finish(), ..binding };
+/// let rejected = envelope.open(&token, &changed, now, ten_minutes, None).unwrap_err();
+/// assert_eq!(rejected.reason(), Reason::DifferentRequest);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Envelope {
     sealer: Arc<dyn Sealer>,

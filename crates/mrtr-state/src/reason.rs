@@ -120,3 +120,58 @@ impl std::fmt::Display for Reason {
         f.write_str(self.in_words())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_advice() {
+        let again = "Start the request again without it.";
+        let check =
+            "An earlier retry may have taken effect. Check before you start the request again.";
+        let stands = "The first answer stands. Start the request again only if it should happen a second time.";
+        let table = [
+            ("malformed", "malformed state", again, again),
+            ("too_large", "state too large", again, again),
+            ("bad_signature", "bad signature", again, again),
+            ("expired", "expired", again, check),
+            (
+                "stale_epoch",
+                "from before the ledger was reset",
+                again,
+                check,
+            ),
+            ("not_yet_valid", "not valid yet", again, again),
+            (
+                "different_server",
+                "issued by a different server",
+                again,
+                again,
+            ),
+            (
+                "different_principal",
+                "issued to a different principal",
+                again,
+                again,
+            ),
+            (
+                "different_request",
+                "belongs to a different request",
+                again,
+                again,
+            ),
+            ("already_used", "already used", stands, stands),
+        ];
+        let actual = Reason::ALL.map(|reason| {
+            (
+                reason.as_str(),
+                reason.in_words(),
+                reason.advice(Consequence::WithoutLedger),
+                reason.advice(Consequence::WithLedger),
+            )
+        });
+        assert_eq!(actual, table);
+        assert_eq!(Reason::Expired.to_string(), "expired");
+    }
+}

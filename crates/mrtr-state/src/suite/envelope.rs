@@ -418,6 +418,20 @@ pub fn keeps_the_size_limit_in_both_directions(make: Make<'_>) {
         other => panic!("{other:?}"),
     }
 
+    // To the byte.
+    let short = seal(10).unwrap();
+    let limited = |max_len| {
+        envelope.clone().with_limits(crate::Limits {
+            max_len,
+            ..envelope.limits()
+        })
+    };
+    let data = RawValue::from_string(format!("\"{}\"", "x".repeat(10))).unwrap();
+    let (just, less) = (limited(short.len()), limited(short.len() - 1));
+    accepts(&just, &just.seal(&binding(), &draft(&data)).unwrap());
+    assert_eq!(rejects(&less, &short), Reason::TooLarge);
+    assert!(less.seal(&binding(), &draft(&data)).is_err());
+
     let wide = envelope.clone().with_limits(crate::Limits {
         max_len: usize::MAX,
         ..envelope.limits()
@@ -532,6 +546,47 @@ pub fn reads_claims_strictly(make: Make<'_>) {
     malformed(&object(&more));
     more.last_mut().unwrap().0 = "$serde_json::private::RawValue";
     malformed(&object(&more));
+
+    // Times that contradict each other, or are in other units.
+    let times = |iat: u64, exp: u64, flow_exp: u64| {
+        let (iat, exp, flow_exp) = (iat.to_string(), exp.to_string(), flow_exp.to_string());
+        let mut changed: Vec<(&str, &str)> = claims.clone();
+        for (name, value) in &mut changed {
+            match *name {
+                "iat" => *value = &iat,
+                "exp" => *value = &exp,
+                "flow_exp" => *value = &flow_exp,
+                _ => {}
+            }
+        }
+        open(&object(&changed))
+    };
+    let (iat, exp) = (T0.as_millis(), draft.exp.as_millis());
+    assert_eq!(times(iat, exp, exp), Ok(()));
+    for (iat, exp, flow_exp) in [
+        (iat, exp, exp - 1),
+        (iat, exp, 0),
+        (iat, iat, exp),
+        (iat, iat - 1, exp),
+        (iat, 0, exp),
+        (iat, exp + 1, exp + 1),
+        (iat - 1, exp, exp),
+        (0, exp, exp),
+        (iat, exp / 1_000, exp),
+        (iat, exp * 1_000, exp * 1_000),
+        (iat / 1_000, exp, exp),
+    ] {
+        assert_eq!(times(iat, exp, flow_exp), Err(Reason::Malformed));
+    }
+    let (seconds_iat, seconds_exp) = (iat / 1_000, exp / 1_000);
+    assert_eq!(
+        times(seconds_iat, seconds_exp, seconds_exp),
+        Err(Reason::Expired)
+    );
+    assert_eq!(
+        times(iat * 1_000, exp * 1_000, exp * 1_000),
+        Err(Reason::NotYetValid)
+    );
 
     // A structure is readable from an array of its values: not here.
     let values: Vec<&str> = claims.iter().map(|(_, value)| *value).collect();
