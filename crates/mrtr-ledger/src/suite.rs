@@ -25,6 +25,7 @@ pub mod limits;
 pub mod purges;
 pub mod races;
 pub mod steps;
+pub mod walks;
 
 /// Makes a `#[tokio::test]` of every test in the [suite](crate::suite).
 ///
@@ -45,7 +46,7 @@ pub mod steps;
 #[macro_export]
 macro_rules! ledger_suite {
     ($make:expr) => {
-        $crate::__ledger_suite_cases!($crate::__ledger_suite_test, $make);
+        $crate::__ledger_suite_cases! { [$crate::__ledger_suite_test] $make }
     };
 }
 
@@ -53,8 +54,8 @@ macro_rules! ledger_suite {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ledger_suite_cases {
-    ($with:path, $make:expr) => {
-        $with! { $make;
+    ([$($with:tt)+] $make:expr) => {
+        $($with)+! { $make;
             claims::a_second_claim_is_in_progress,
             claims::an_outcome_is_told_to_every_retry,
             claims::an_outcome_may_be_empty_or_large,
@@ -98,6 +99,7 @@ macro_rules! __ledger_suite_cases {
             races::one_of_many_wins,
             races::withdrawal_and_settlement_never_both_happen,
             races::a_step_never_starts_after_its_round_was_withdrawn,
+            walks::no_walk_breaks_a_promise,
         }
     };
 }

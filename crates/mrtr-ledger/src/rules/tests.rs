@@ -1,1 +1,235 @@
+use std::convert::Infallible;
 
+use super::*;
+use crate::{Account, Owner};
+
+const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+const LEASE: Duration = Duration::from_secs(30);
+
+fn a_claim(kind: Kind) -> Claim {
+    let key = RowKey {
+        expiry: Timestamp::from_millis(2_000_000),
+        hash: [0; 32],
+    };
+    let (epoch, print) = (Epoch::from_bytes([1; 16]), Fingerprint::from_bytes([1; 32]));
+    let (account, token) = (Account::from_bytes([1; 32]), Token::from_bytes([1; 16]));
+    match kind {
+        Kind::Round => Claim::round(key, epoch, print, account, token, LEASE),
+        Kind::Step => Claim::step(key, epoch, print, account, token, LEASE),
+    }
+}
+
+fn present() -> Present {
+    Present {
+        now: NOW,
+        epoch: Epoch::from_bytes([1; 16]),
+        mark: None,
+    }
+}
+
+fn decide(
+    asked: &Claim,
+    row: Option<&Row>,
+    round: Option<&Row>,
+    present: Present,
+    room: bool,
+) -> (Claimed, Write) {
+    let Ok(decided) = claim(asked, row, round, present, || Ok::<_, Infallible>(room));
+    decided
+}
+
+fn row(status: Status) -> Row {
+    Row {
+        fingerprint: Fingerprint::from_bytes([1; 32]),
+        token: Token::from_bytes([2; 16]),
+        status,
+    }
+}
+
+/// Every reason to refuse at once, then one taken away after another: the order in which they are told.
+#[test]
+fn refusals_come_in_their_order() {
+    let owner = Owner {
+        key: RowKey {
+            expiry: NOW,
+            hash: [9; 32],
+        },
+        token: Token::from_bytes([9; 16]),
+    };
+    let mut asked = a_claim(Kind::Step).under(owner);
+    asked.fingerprint = Fingerprint::from_bytes([3; 32]);
+    let mut now = Present {
+        now: asked.key.expiry,
+        epoch: Epoch::from_bytes([3; 16]),
+        mark: Some(asked.key.expiry),
+    };
+    let there = row(Status::Settled(b"paid".to_vec()));
+    let told = |asked: &Claim, round: Option<&Row>, now| {
+        let (claimed, write) = decide(asked, Some(&there), round, now, false);
+        assert_eq!(write, Write::Nothing);
+        claimed
+    };
+    assert_eq!(told(&asked, None, now), Claimed::Conflict);
+    asked.fingerprint = there.fingerprint;
+    assert_eq!(told(&asked, None, now), Claimed::StaleEpoch);
+    now.epoch = asked.epoch;
+    assert_eq!(told(&asked, None, now), Claimed::StaleOwner);
+    let round = Row {
+        token: owner.token,
+        ..row(Status::Owned {
+            lease: Timestamp::from_millis(0),
+        })
+    };
+    assert_eq!(told(&asked, Some(&round), now), Claimed::Expired);
+    now.now = NOW;
+    assert_eq!(told(&asked, Some(&round), now), Claimed::Expired);
+    now.mark = Some(NOW);
+    assert_eq!(
+        told(&asked, Some(&round), now),
+        Claimed::Settled(b"paid".to_vec())
+    );
+    let (claimed, write) = decide(&asked, None, Some(&round), now, false);
+    assert_eq!(
+        (claimed, write),
+        (
+            Claimed::First,
+            Write::Insert {
+                lease: NOW.saturating_add(LEASE)
+            }
+        )
+    );
+}
+
+/// Room is asked for where work begins and a row would be added, and nowhere else.
+#[test]
+fn room_is_asked_for_where_work_begins() {
+    let owner = Owner {
+        key: a_claim(Kind::Round).key,
+        token: Token::from_bytes([2; 16]),
+    };
+    let round = row(Status::Owned { lease: NOW });
+    for (asked, limited) in [
+        (a_claim(Kind::Round), true),
+        (a_claim(Kind::Round).later(), true),
+        (a_claim(Kind::Step), true),
+        (a_claim(Kind::Step).later(), false),
+        (a_claim(Kind::Step).under(owner), false),
+    ] {
+        let (claimed, write) = decide(&asked, None, Some(&round), present(), false);
+        let expected = if limited {
+            Claimed::Full
+        } else {
+            Claimed::First
+        };
+        assert_eq!(claimed, expected, "{asked:?}");
+        assert_eq!(write == Write::Nothing, limited);
+        let (claimed, _) = decide(&asked, None, Some(&round), present(), true);
+        assert_eq!(claimed, Claimed::First);
+        let (claimed, _) = decide(
+            &asked,
+            Some(&row(Status::Released)),
+            Some(&round),
+            present(),
+            false,
+        );
+        assert_eq!(claimed, Claimed::First, "no row is added");
+    }
+    let failed = claim(&a_claim(Kind::Round), None, None, present(), || {
+        Err("no word")
+    });
+    assert_eq!(failed, Err("no word"));
+}
+
+/// What is written for each status, by kind, to the owner and to others.
+#[test]
+fn each_status_has_one_answer() {
+    let (past, future) = (NOW, Timestamp::from_millis(NOW.as_millis() + 10_000));
+    let renewed = Write::Own {
+        lease: NOW.saturating_add(LEASE),
+    };
+    for kind in [Kind::Round, Kind::Step] {
+        let owner = Claim {
+            token: Token::from_bytes([2; 16]),
+            ..a_claim(kind)
+        };
+        let other = a_claim(kind);
+        let told = |asked: &Claim, status: &Status| {
+            decide(asked, Some(&row(status.clone())), None, present(), true)
+        };
+
+        let lapsed = Status::Owned { lease: past };
+        let runs = Status::Owned { lease: future };
+        assert_eq!(told(&owner, &runs), (Claimed::First, renewed.clone()));
+        assert_eq!(told(&owner, &lapsed), (Claimed::First, renewed.clone()));
+        assert_eq!(
+            told(&other, &Status::Released),
+            (Claimed::First, renewed.clone())
+        );
+        let wait = Claimed::InProgress {
+            retry_after: Duration::from_secs(1),
+        };
+        assert_eq!(told(&other, &runs), (wait, Write::Nothing));
+        let withdraws = if kind == Kind::Round {
+            Write::Abandon
+        } else {
+            Write::Nothing
+        };
+        assert_eq!(told(&other, &lapsed), (Claimed::Abandoned, withdraws));
+        for asked in [&owner, &other] {
+            assert_eq!(
+                told(asked, &Status::Abandoned),
+                (Claimed::Abandoned, Write::Nothing)
+            );
+            let settled = Status::Settled(b"x".to_vec());
+            assert_eq!(
+                told(asked, &settled),
+                (Claimed::Settled(b"x".to_vec()), Write::Nothing)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_hint_is_between_soon_and_a_second() {
+    assert_eq!(retry_hint(Duration::ZERO), Duration::from_millis(50));
+    assert_eq!(
+        retry_hint(Duration::from_millis(200)),
+        Duration::from_millis(200)
+    );
+    assert_eq!(retry_hint(Duration::from_secs(60)), Duration::from_secs(1));
+}
+
+#[test]
+fn a_row_may_go_only_after_expiry_and_retention_and_without_a_lease() {
+    let key = RowKey {
+        expiry: Timestamp::from_millis(1_000),
+        hash: [0; 32],
+    };
+    let retention = Duration::from_millis(500);
+    let at = Timestamp::from_millis;
+    assert!(!is_removable(key, &Status::Abandoned, retention, at(1_500)));
+    assert!(is_removable(key, &Status::Abandoned, retention, at(1_501)));
+    assert!(!is_removable(
+        key,
+        &Status::Owned { lease: at(1_502) },
+        retention,
+        at(1_501)
+    ));
+    assert!(is_removable(
+        key,
+        &Status::Owned { lease: at(1_501) },
+        retention,
+        at(1_501)
+    ));
+    // No time is beyond the end of time.
+    let never = RowKey {
+        expiry: Timestamp::MAX,
+        ..key
+    };
+    assert!(!is_removable(
+        never,
+        &Status::Abandoned,
+        retention,
+        Timestamp::MAX
+    ));
+}
