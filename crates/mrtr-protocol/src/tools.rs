@@ -302,6 +302,18 @@ impl CallToolResult {
     }
 }
 
+impl From<String> for CallToolResult {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for CallToolResult {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

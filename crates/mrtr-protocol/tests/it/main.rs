@@ -1,3 +1,8 @@
 //! The published example messages, read and written again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests panic, and a skipped test says so"
+)]
 
 mod examples;

@@ -1,0 +1,212 @@
+//! Answers, checked against the question before they are sent.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, Validator};
+use mrtr_protocol::{ElicitAction, ElicitForm, FormSchema, InputRequest, JsonObject};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::error::{AnswerError, QuestionProblem};
+use crate::handler::FormAnswer;
+
+/// A form question, read and compiled.
+#[derive(Debug)]
+pub(crate) struct CheckedForm {
+    pub(crate) form: ElicitForm,
+    pub(crate) schema: FormSchema,
+    validator: Validator,
+}
+
+impl CheckedForm {
+    /// Reads a question as a form. Nothing is fetched: a reference out of the schema is refused, and so is a pattern that the linear-time
+    /// engine does not know.
+    pub(crate) fn read(request: &InputRequest) -> Result<Self, QuestionProblem> {
+        let form = request.as_form()?;
+        let schema = FormSchema::parse(&form.requested_schema)?;
+        let value: Value = form
+            .requested_schema
+            .read()
+            .map_err(|_| QuestionProblem::UnusableSchema)?;
+        let validator = jsonschema::options()
+            .offline()
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::regex())
+            .build(&value)
+            .map_err(|_| QuestionProblem::UnusableSchema)?;
+        Ok(Self {
+            form,
+            schema,
+            validator,
+        })
+    }
+
+    /// The answer as it goes onto the wire, if it is one to this question.
+    pub(crate) fn check(&self, answer: &FormAnswer) -> Result<Box<RawValue>, AnswerError> {
+        let content = match answer {
+            FormAnswer::Accept(content) => {
+                if !content.is_object() {
+                    return Err(AnswerError::NotAnObject);
+                }
+                if let Err(error) = self.validator.validate(content) {
+                    // Where and which rule, never the value: it is the person's.
+                    let mut field = error.instance_path().to_string();
+                    if let ValidationErrorKind::Required { property } = error.kind() {
+                        field = format!("{field}/{}", property.as_str().unwrap_or_default());
+                    }
+                    return Err(AnswerError::DoesNotFit {
+                        field,
+                        rule: error.kind().keyword().to_owned(),
+                    });
+                }
+                Some(to_raw_value(content).map_err(|_| AnswerError::NotAnObject)?)
+            }
+            FormAnswer::Decline | FormAnswer::Cancel => None,
+        };
+        let action = match answer {
+            FormAnswer::Accept(_) => ElicitAction::Accept {
+                content: content.as_deref(),
+            },
+            FormAnswer::Decline => ElicitAction::Decline,
+            FormAnswer::Cancel => ElicitAction::Cancel,
+        };
+        to_raw_value(&action).map_err(|_| AnswerError::NotAnObject)
+    }
+}
+
+/// Arguments as a tool takes them: an object, or none at all for `()` and `None`.
+pub(crate) fn arguments<T: serde::Serialize + ?Sized>(
+    arguments: &T,
+) -> Result<Option<JsonObject>, String> {
+    let raw = to_raw_value(arguments).map_err(|error| error.to_string())?;
+    if raw.get() == "null" {
+        return Ok(None);
+    }
+    JsonObject::new(raw)
+        .map(Some)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn form(schema: &str) -> Result<CheckedForm, QuestionProblem> {
+        CheckedForm::read(&InputRequest::form(&ElicitForm::new(
+            "m",
+            JsonObject::parse(schema).unwrap(),
+        )))
+    }
+
+    #[test]
+    fn only_fitting_content_is_accepted() {
+        let form = form(
+            r#"{"type":"object","properties":{"age":{"type":"integer","minimum":0,"maximum":120},"rate":{"type":"number"},
+            "mail":{"type":"string","format":"email"},"c":{"type":"string","enum":["R","G"]}},"required":["age"]}"#,
+        )
+        .unwrap();
+        let good = json!({"age": 5, "rate": 1.5, "mail": "a@b.example", "c": "R"});
+        assert_eq!(
+            form.check(&FormAnswer::Accept(good)).unwrap().get().len(),
+            86
+        );
+        for bad in [
+            json!({"age": "5"}),
+            json!({"age": 121}),
+            json!({"age": -1}),
+            json!({"age": 1.5}),
+            json!({}),
+            json!({"age": 5, "mail": "x"}),
+            json!({"age": 5, "c": "B"}),
+            json!({"age": 5, "c": null}),
+            json!({"age": {}}),
+        ] {
+            assert!(
+                matches!(
+                    form.check(&FormAnswer::Accept(bad.clone())),
+                    Err(AnswerError::DoesNotFit { .. })
+                ),
+                "{bad}"
+            );
+        }
+        for bad in [json!(null), json!([]), json!("yes")] {
+            assert_eq!(
+                form.check(&FormAnswer::Accept(bad)).unwrap_err(),
+                AnswerError::NotAnObject
+            );
+        }
+        assert_eq!(
+            form.check(&FormAnswer::Decline).unwrap().get(),
+            r#"{"action":"decline"}"#
+        );
+        assert_eq!(
+            form.check(&FormAnswer::Cancel).unwrap().get(),
+            r#"{"action":"cancel"}"#
+        );
+    }
+
+    #[test]
+    fn the_error_names_field_and_rule_but_not_the_value() {
+        let form =
+            form(r#"{"type":"object","properties":{"pin":{"type":"string","maxLength":4}}}"#)
+                .unwrap();
+        let error = form
+            .check(&FormAnswer::Accept(json!({"pin": "secret-4711"})))
+            .unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains("/pin") && text.contains("maxLength"),
+            "{text}"
+        );
+        assert!(!text.contains("4711"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_form_is_accepted_empty() {
+        let form = form(r#"{"type":"object","properties":{}}"#).unwrap();
+        assert_eq!(
+            form.check(&FormAnswer::Accept(json!({}))).unwrap().get(),
+            r#"{"action":"accept","content":{}}"#
+        );
+    }
+
+    #[test]
+    fn hostile_schemas_are_cheap_or_refused() {
+        let redos =
+            form(r#"{"type":"object","properties":{"a":{"type":"string","pattern":"^(a+)+$"}}}"#)
+                .unwrap();
+        let begun = std::time::Instant::now();
+        assert!(
+            redos
+                .check(&FormAnswer::Accept(
+                    json!({"a": format!("{}!", "a".repeat(5_000))})
+                ))
+                .is_err()
+        );
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+        assert!(matches!(
+            form(r#"{"type":"object","properties":{"a":{"type":"string","pattern":"(?=a)"}}}"#),
+            Err(QuestionProblem::UnusableSchema)
+        ));
+        assert!(
+            form(r#"{"type":"object","properties":{"a":{"$ref":"https://a.example/s.json"}}}"#)
+                .is_err()
+        );
+        assert!(
+            form(r#"{"$schema":"https://a.example/dialect","type":"object","properties":{}}"#)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn arguments_are_an_object_or_nothing() {
+        assert_eq!(
+            arguments(&json!({"a": 1})).unwrap().unwrap().as_str(),
+            r#"{"a":1}"#
+        );
+        assert!(arguments(&()).unwrap().is_none());
+        assert!(arguments(&[1]).is_err());
+        assert!(arguments("x").is_err());
+    }
+}

@@ -1,0 +1,306 @@
+//! Building a client, and the requests of one round: discovery and the list of tools.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use http::{HeaderValue, Uri};
+use mrtr_protocol::meta::ClientMeta;
+use mrtr_protocol::object::read;
+use mrtr_protocol::{
+    DiscoverResult, Implementation, ListToolsResult, REVISION, RequestId, ResultType, Tool, method,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::error::{ProtocolError, RequestError};
+use crate::handler::{FormHandler, Handlers};
+use crate::transport::{HttpTransport, Transport, TransportError};
+
+/// A client of one server. Cloning is cheap, and clones share ids, handlers and connections.
+///
+/// Every request carries the protocol version, who is asking, and the capabilities that follow from the handlers. There is no connection
+/// and no session to open: the first request is the first thing that is sent.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    /// As the host wrote it.
+    pub(crate) url: String,
+    pub(crate) uri: Uri,
+    pub(crate) label: Option<String>,
+    pub(crate) authorization: Option<HeaderValue>,
+    /// `_meta` of every request, written once.
+    pub(crate) meta: Box<RawValue>,
+    pub(crate) handlers: Handlers,
+    pub(crate) max_rounds: Option<u32>,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) max_response_bytes: usize,
+    pub(crate) transport: Arc<dyn Transport>,
+    ids: AtomicI64,
+}
+
+/// Params of a request that carries only `_meta`.
+#[derive(Serialize)]
+struct MetaParams<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<&'a str>,
+    #[serde(rename = "_meta")]
+    meta: &'a RawValue,
+}
+
+impl Client {
+    /// More pages than this are taken for a list without end.
+    const MAX_PAGES: usize = 1_000;
+
+    /// Begins to build a client for the MCP endpoint at `url`.
+    pub fn builder(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder::new(url.into())
+    }
+
+    /// `server/discover`: versions, capabilities, identity. Calling it is optional.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`].
+    pub async fn discover(&self) -> Result<DiscoverResult, RequestError> {
+        let params = MetaParams {
+            cursor: None,
+            meta: &self.inner.meta,
+        };
+        let result = self.exchange(method::DISCOVER, None, &params).await?;
+        complete(method::DISCOVER, &result)
+    }
+
+    /// `tools/list`, all pages of it, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
+        let mut tools = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..Self::MAX_PAGES {
+            let params = MetaParams {
+                cursor: cursor.as_deref(),
+                meta: &self.inner.meta,
+            };
+            let result = self.exchange(method::TOOLS_LIST, None, &params).await?;
+            let page: ListToolsResult = complete(method::TOOLS_LIST, &result)?;
+            tools.extend(page.tools);
+            if page.next_cursor.is_none() {
+                return Ok(tools);
+            }
+            if page.next_cursor == cursor {
+                break;
+            }
+            cursor = page.next_cursor;
+        }
+        Err(ProtocolError::EndlessPages.into())
+    }
+
+    /// Another id than any before: rounds of a call are independent requests.
+    pub(crate) fn next_id(&self) -> RequestId {
+        RequestId::from(self.inner.ids.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Reads the result of a method that may not ask.
+fn complete<T: DeserializeOwned>(
+    method: &'static str,
+    result: &RawValue,
+) -> Result<T, RequestError> {
+    match ResultType::of(result).map_err(ProtocolError::from)? {
+        ResultType::Complete => read(result).map_err(|_| ProtocolError::Result { method }.into()),
+        ResultType::InputRequired => Err(ProtocolError::RoundNotAllowed.into()),
+    }
+}
+
+/// Never prints the token.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("url", &self.inner.url)
+            .field("handlers", &self.inner.handlers)
+            .field("max_rounds", &self.inner.max_rounds)
+            .field("authorized", &self.inner.authorization.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Collects what a [`Client`] needs.
+#[must_use]
+pub struct ClientBuilder {
+    url: String,
+    label: Option<String>,
+    token: Option<String>,
+    client_info: Option<Implementation>,
+    handlers: Handlers,
+    max_rounds: Option<u32>,
+    request_timeout: Option<Duration>,
+    max_response_bytes: usize,
+    transport: Option<Arc<dyn Transport>>,
+}
+
+impl ClientBuilder {
+    /// How many rounds a call is carried through by default. A person answers two or three; ten leaves room for a wizard.
+    pub const MAX_ROUNDS: u32 = 10;
+    /// How long one request may take by default. A person's thinking lies between requests and is not counted.
+    pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
+    /// How large one answer, or one event of a stream, may be by default: room for an image in base64.
+    pub const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
+
+    fn new(url: String) -> Self {
+        Self {
+            url,
+            label: None,
+            token: None,
+            client_info: Some(Implementation::new(
+                "mrtr-client",
+                env!("CARGO_PKG_VERSION"),
+            )),
+            handlers: Handlers::default(),
+            max_rounds: Some(Self::MAX_ROUNDS),
+            request_timeout: Some(Self::REQUEST_TIMEOUT),
+            max_response_bytes: Self::MAX_RESPONSE_BYTES,
+            transport: None,
+        }
+    }
+
+    /// The host's own name for the server, which handlers show to the person who is asked.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Sends `Authorization: Bearer` with this token. It is in no Debug, log or error.
+    pub fn bearer(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Who is asking; `None` sends no `clientInfo`. The default names this crate.
+    pub fn client_info(mut self, info: impl Into<Option<Implementation>>) -> Self {
+        self.client_info = info.into();
+        self
+    }
+
+    /// Puts forms to this handler, and declares `elicitation.form`.
+    pub fn on_form(mut self, handler: impl FormHandler) -> Self {
+        self.handlers.form = Some(Arc::new(handler));
+        self
+    }
+
+    /// How many rounds [`Client::call_tool`] goes along with, [`ClientBuilder::MAX_ROUNDS`] by default; `None` for as many as the server
+    /// likes. With a limit of 3 a call makes at most 4 requests.
+    pub fn max_rounds(mut self, rounds: impl Into<Option<u32>>) -> Self {
+        self.max_rounds = rounds.into();
+        self
+    }
+
+    /// How long one request may take from sending to the last byte that matters, [`ClientBuilder::REQUEST_TIMEOUT`] by default; `None`
+    /// for no limit.
+    pub fn request_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.request_timeout = timeout.into();
+        self
+    }
+
+    /// How many bytes one answer may have, [`ClientBuilder::MAX_RESPONSE_BYTES`] by default.
+    pub fn max_response_bytes(mut self, limit: usize) -> Self {
+        self.max_response_bytes = limit;
+        self
+    }
+
+    /// Another transport than [`HttpTransport`].
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Builds the client. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`].
+    pub fn build(self) -> Result<Client, BuildError> {
+        let uri: Uri = self.url.parse().map_err(|_| BuildError::Url)?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(BuildError::Url);
+        }
+        if uri
+            .authority()
+            .is_none_or(|authority| authority.as_str().contains('@'))
+        {
+            return Err(BuildError::UserInfo);
+        }
+        let authorization = self.token.map(|token| {
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BuildError::Token)?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        let capabilities = self.handlers.kinds().to_capabilities();
+        let meta = ClientMeta {
+            protocol_version: REVISION,
+            client_info: self.client_info.as_ref(),
+            client_capabilities: &capabilities,
+        };
+        let meta = to_raw_value(&meta).map_err(|_| BuildError::ClientInfo)?;
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(HttpTransport::new().map_err(BuildError::Transport)?),
+        };
+        Ok(Client {
+            inner: Arc::new(Inner {
+                url: self.url,
+                uri,
+                label: self.label,
+                authorization: authorization.transpose()?,
+                meta,
+                handlers: self.handlers,
+                max_rounds: self.max_rounds,
+                request_timeout: self.request_timeout,
+                max_response_bytes: self.max_response_bytes,
+                transport,
+                ids: AtomicI64::new(1),
+            }),
+        })
+    }
+}
+
+/// Never prints the token.
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("handlers", &self.handlers)
+            .field("authorized", &self.token.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a client cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Not an absolute http or https URL.
+    #[error("the server's URL must be absolute, with http or https")]
+    Url,
+    /// A user name or password in the URL, from where it would get into logs.
+    #[error(
+        "the server's URL must have a host and no user name or password; use `bearer` for a token"
+    )]
+    UserInfo,
+    /// A token that no header can carry.
+    #[error("the bearer token holds characters that no header can carry")]
+    Token,
+    /// A `clientInfo` that does not serialize.
+    #[error("the client info cannot be written as JSON")]
+    ClientInfo,
+    /// The transport does not start.
+    #[error("the HTTP transport does not start: {0}")]
+    Transport(#[source] TransportError),
+}
