@@ -11,3 +11,7 @@ mod writer;
 
 pub use builder::{Builder, OpenError};
 pub use ledger::SqliteLedger;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

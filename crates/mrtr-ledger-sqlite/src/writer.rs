@@ -418,3 +418,6 @@ fn run(connection: &Connection, sql: &'static str) -> Result<(), Fault> {
     connection.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,3 +19,7 @@ pub use ledger::{Ledger, LedgerFuture};
 pub use limits::{Limits, MIN_RETENTION, RETENTION};
 pub use memory::MemoryLedger;
 pub use redeem::{RedeemedState, Redemption, RoundClaim, redeem};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -4,6 +4,15 @@
 //! empty ledger made by a factory from a [`Setup`], go by its [`TestClock`], and never sleep. A rule of the contract
 //! that is turned around makes at least one of them fail.
 
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "they are tests: they panic when the ledger breaks the contract"
+)]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "an index that is out of range is a failed test"
+)]
+
 use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;

@@ -30,9 +30,8 @@ pub async fn rows_stay_through_the_retention(bench: &Bench) {
     };
     for claim in [stored(desk.round(1)).await, stored(desk.step(1)).await] {
         let expiry = claim.key.expiry;
-        let behind = |now: Timestamp| {
-            Timestamp::from_millis(now.as_millis() - MIN_RETENTION.as_millis() as u64)
-        };
+        let behind = |now: Timestamp| Timestamp::from_millis(now.as_millis() - 60_000);
+        assert_eq!(MIN_RETENTION, Duration::from_millis(60_000));
         let before = Timestamp::from_millis(expiry.as_millis() - 1);
         let last = expiry.saturating_add(MIN_RETENTION);
         for now in [

@@ -1,0 +1,260 @@
+//! Faults that cannot be had from outside without being root or filling a disk.
+
+use std::sync::Arc;
+
+use mrtr_ledger::suite::TestClock;
+use mrtr_ledger::{
+    Account, Claim, Claimed, Fingerprint, Limits, MIN_RETENTION, RowKey, Settled, Settlement, Token,
+};
+use mrtr_state::Timestamp;
+
+use super::*;
+
+struct Desk {
+    writer: Writer,
+    epoch: Epoch,
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(TestClock::at(1_000_000));
+        let policy = Policy {
+            clock,
+            limits: Limits::default(),
+            retention: MIN_RETENTION,
+        };
+        let path = file::resolve(&folder.path().join("ledger.sqlite")).unwrap();
+        let mut storage = Storage::create(path, Duration::from_millis(50), &policy).unwrap();
+        let epoch = storage.read(&policy, |books| books.epoch()).unwrap();
+        Self {
+            writer: Writer::new(policy, storage),
+            epoch,
+            folder,
+        }
+    }
+
+    fn sql(&self, sql: &str) {
+        self.writer
+            .storage
+            .open
+            .as_ref()
+            .unwrap()
+            .connection
+            .execute_batch(sql)
+            .unwrap();
+    }
+
+    fn round(&self, number: u8) -> Claim {
+        let key = RowKey {
+            expiry: Timestamp::from_millis(9_000_000),
+            hash: [number; 32],
+        };
+        let (print, account) = (
+            Fingerprint::from_bytes([0; 32]),
+            Account::from_bytes([0; 32]),
+        );
+        Claim::round(
+            key,
+            self.epoch,
+            print,
+            account,
+            Token::generate().unwrap(),
+            Duration::from_secs(30),
+        )
+    }
+
+    fn claim(&mut self, claim: &Claim) -> Result<Claimed, LedgerError> {
+        let claim = claim.clone();
+        self.together(vec![Box::new(move |books| books.claim(&claim))])
+            .remove(0)
+    }
+
+    /// Commits operations in one batch.
+    fn together<T: Send + 'static>(&mut self, work: Vec<Work<T>>) -> Vec<Result<T, LedgerError>> {
+        let (jobs, answers): (Vec<_>, Vec<_>) = work.into_iter().map(job).unzip();
+        self.writer.commit(jobs);
+        answers
+            .into_iter()
+            .map(|mut answer| answer.try_recv().unwrap())
+            .collect()
+    }
+}
+
+type Work<T> = Box<dyn Fn(&Books<'_>) -> Result<T, Fault> + Send>;
+
+/// No room for another page: no word, and nothing half-written. With room again it goes on, on the same connection.
+#[test]
+fn a_full_disk_gives_no_word_and_heals() {
+    let mut desk = Desk::new();
+    let owner = desk.round(1);
+    assert_eq!(desk.claim(&owner).unwrap(), Claimed::First);
+    desk.sql("PRAGMA max_page_count = 1");
+    let settle = |settlement: Settlement| -> Work<Settled> {
+        let (key, token) = (owner.key, owner.token);
+        Box::new(move |books| books.settle(&key, &token, &settlement))
+    };
+    let large = Settlement::Outcome(vec![1; 64 << 10]);
+    let answers = desk.together(vec![settle(large.clone())]);
+    assert!(
+        matches!(answers[..], [Err(LedgerError::StorageFull)]),
+        "{answers:?}"
+    );
+    desk.sql("PRAGMA max_page_count = 1000000");
+    let answers = desk.together(vec![settle(large)]);
+    assert!(matches!(answers[..], [Ok(Settled::Stored)]), "{answers:?}");
+    assert_eq!(
+        desk.claim(&owner).unwrap(),
+        Claimed::Settled(vec![1; 64 << 10])
+    );
+}
+
+/// A connection that may not write gives no word; the next look at the file does.
+#[test]
+fn a_read_only_file_gives_no_word_and_heals() {
+    let mut desk = Desk::new();
+    desk.sql("PRAGMA query_only = ON");
+    let claim = desk.round(1);
+    assert!(matches!(desk.claim(&claim), Err(LedgerError::ReadOnly)));
+    // The connection was given up, and a new one may write.
+    assert!(desk.writer.storage.open.is_none());
+    assert_eq!(desk.claim(&claim).unwrap(), Claimed::First);
+}
+
+/// One transaction, one fate: if the commit fails, nobody of the batch has had a word, and nothing of it is there.
+#[test]
+fn a_batch_that_is_not_committed_answers_nobody() {
+    let mut desk = Desk::new();
+    let (one, two) = (desk.round(1), desk.round(2));
+    let claim = |claim: &Claim| -> Work<Claimed> {
+        let claim = claim.clone();
+        Box::new(move |books| books.claim(&claim))
+    };
+    let breaks: Work<Claimed> = Box::new(|_| Err(Fault::Corrupt));
+    let answers = desk.together(vec![claim(&one), breaks, claim(&two)]);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| matches!(answer, Err(LedgerError::Corrupt))),
+        "{answers:?}"
+    );
+    let answers = desk.together(vec![claim(&desk.round(1)), claim(&desk.round(2))]);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| matches!(answer, Ok(Claimed::First))),
+        "{answers:?}"
+    );
+}
+
+/// An operation that fails on its own account leaves the others of its batch alone, and nothing of itself.
+#[test]
+fn an_operation_that_fails_alone_is_taken_back_alone() {
+    let mut desk = Desk::new();
+    let (one, two, three) = (desk.round(1), desk.round(2), desk.round(3));
+    let claim = |claim: &Claim| -> Work<Claimed> {
+        let claim = claim.clone();
+        Box::new(move |books| books.claim(&claim))
+    };
+    let breaks: Work<Claimed> = Box::new(move |books| {
+        assert_eq!(books.claim(&two)?, Claimed::First);
+        books.rotate_epoch()?;
+        Err(Fault::Other(Arc::new(std::io::Error::other(
+            "on its own account",
+        ))))
+    });
+    let answers = desk.together(vec![claim(&one), breaks, claim(&three)]);
+    assert!(matches!(answers[0], Ok(Claimed::First)), "{answers:?}");
+    assert!(
+        matches!(answers[1], Err(LedgerError::Unavailable(_))),
+        "{answers:?}"
+    );
+    assert!(
+        matches!(answers[2], Ok(Claimed::First)),
+        "the epoch was rolled back too: {answers:?}"
+    );
+    assert_eq!(desk.claim(&desk.round(2)).unwrap(), Claimed::First);
+}
+
+/// The file is replaced between the decision and the commit's answer: no word, since what was committed is not in the
+/// file that others see.
+#[test]
+fn a_file_that_vanishes_under_a_commit_gives_no_word() {
+    let mut desk = Desk::new();
+    let (claim, path) = (desk.round(1), desk.folder.path().join("ledger.sqlite"));
+    let away = desk.folder.path().join("away.sqlite");
+    let work: Work<Claimed> = Box::new({
+        let (path, away, claim) = (path.clone(), away.clone(), claim.clone());
+        move |books| {
+            let claimed = books.claim(&claim);
+            std::fs::rename(&path, &away).unwrap();
+            claimed
+        }
+    });
+    let answers = desk.together(vec![work]);
+    assert!(
+        matches!(answers[..], [Err(LedgerError::Vanished)]),
+        "{answers:?}"
+    );
+    std::fs::rename(away, path).unwrap();
+    // It had been committed, as it happens. The caller that had no word asks again with its token.
+    assert_eq!(desk.claim(&claim).unwrap(), Claimed::First);
+    assert!(matches!(
+        desk.claim(&desk.round(1)).unwrap(),
+        Claimed::InProgress { .. }
+    ));
+}
+
+/// Every look at the file is on a connection whose commits reach the disk.
+#[test]
+fn every_connection_is_durable() {
+    let mut desk = Desk::new();
+    for _ in 0..2 {
+        let connection = desk.writer.storage.connection(&desk.writer.policy).unwrap();
+        let number = |pragma: &str| {
+            connection
+                .query_row(pragma, [], |row| row.get::<_, i64>(0))
+                .unwrap()
+        };
+        assert_eq!(number("PRAGMA synchronous"), 2);
+        let journal: String = connection
+            .query_row("PRAGMA journal_mode", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(journal, "wal");
+        desk.writer.storage.open = None;
+    }
+}
+
+/// A purge finds what may go by the order of the rows, and a claim its row by key.
+#[test]
+fn queries_use_the_order_of_rows() {
+    let desk = Desk::new();
+    let connection = &desk.writer.storage.open.as_ref().unwrap().connection;
+    let plan = |sql: &str| -> String {
+        let mut explain = connection
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .unwrap();
+        let lines = explain
+            .query_map([], |row| row.get::<_, String>(3))
+            .unwrap();
+        lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    };
+    for table in ["rounds", "steps"] {
+        let purge = plan(&format!(
+            "SELECT expiry FROM {table} WHERE expiry < 1 AND NOT (status = 0 AND lease > 2) ORDER BY expiry, hash LIMIT 3"
+        ));
+        assert!(
+            purge.contains("SEARCH")
+                && purge.contains("expiry<?")
+                && !purge.contains("TEMP B-TREE"),
+            "{purge}"
+        );
+        let read = plan(&format!(
+            "SELECT status FROM {table} WHERE expiry = 1 AND hash = x''"
+        ));
+        assert!(read.contains("expiry=? AND hash=?"), "{read}");
+    }
+    let used = plan("SELECT sum(rows) FROM tally WHERE account = x'' AND bucket >= 1");
+    assert!(used.contains("account=? AND bucket>?"), "{used}");
+}
