@@ -40,9 +40,11 @@ use crate::reason::Reason;
 use crate::time::Timestamp;
 use crate::token;
 
+mod claims;
 mod envelope;
 mod sealer;
 
+pub use claims::*;
 pub use envelope::*;
 pub use sealer::*;
 
@@ -79,6 +81,7 @@ macro_rules! codec_suite {
             debug_does_not_leak_key,
             knows_whether_keys_last,
             gives_back_all_claims,
+            keeps_states_through_a_rotation,
             refuses_changed_states,
             binds_the_principal,
             binds_the_request,

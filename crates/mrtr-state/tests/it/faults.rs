@@ -11,10 +11,11 @@ use mrtr_state::{
 };
 use mrtr_state_hmac::HmacCodec;
 
-/// The names of the suite's functions that fail.
-fn failures(make: Make<'_>) -> Vec<&'static str> {
+/// Of the suite's functions that are picked, the names of those that fail.
+fn failures(make: Make<'_>, pick: impl Fn(&str) -> bool) -> Vec<&'static str> {
     suite::ALL
         .iter()
+        .filter(|(name, _)| pick(name))
         .filter(|(_, test)| catch_unwind(AssertUnwindSafe(|| test(make))).is_err())
         .map(|(name, _)| *name)
         .collect()
@@ -66,7 +67,7 @@ impl Sealer for SealsNothing {
 
 #[test]
 fn a_codec_that_seals_nothing_fails_wherever_a_seal_is_what_counts() {
-    let failed = failures(&suite::make(|_| SealsNothing));
+    let failed = failures(&suite::make(|_| SealsNothing), |_| true);
     let passed: Vec<&str> = suite::ALL
         .iter()
         .map(|(name, _)| *name)
@@ -258,8 +259,8 @@ impl fmt::Debug for Faulty {
 #[test]
 fn each_fault_is_found_by_the_test_that_is_about_it() {
     let purpose = Purpose::application("faults");
-    let failed = |fault| failures(&suite::make(move |ring| Faulty::new(fault, ring, purpose)));
-    assert_eq!(failed(Fault::None), [""; 0]);
+    let codec = |fault| suite::make(move |ring| Faulty::new(fault, ring, purpose));
+    assert_eq!(failures(&codec(Fault::None), |_| true), [""; 0]);
     for (fault, test) in [
         (Fault::TrimsWhitespace, "refuses_other_spellings"),
         (Fault::IgnoresPadding, "refuses_other_spellings"),
@@ -289,7 +290,7 @@ fn each_fault_is_found_by_the_test_that_is_about_it() {
         (Fault::LosesEmptyPayloads, "opens_what_it_sealed"),
         (Fault::AnyVersion, "refuses_other_versions_and_variants"),
     ] {
-        let failed = failed(fault);
-        assert!(failed.contains(&test), "{fault:?}: only {failed:?} failed");
+        let failed = failures(&codec(fault), |name| name == test);
+        assert_eq!(failed, [test], "{fault:?} passes");
     }
 }
