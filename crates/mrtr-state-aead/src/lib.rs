@@ -57,3 +57,8 @@ mod codec;
 mod derive;
 
 pub use codec::AeadCodec;
+
+/// The README's code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -52,3 +52,8 @@ mod codec;
 mod derive;
 
 pub use codec::HmacCodec;
+
+/// The README's code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -77,3 +77,8 @@ pub use time::{Clock, SystemClock, Timestamp};
 
 /// JSON text, passed on as it is.
 pub use serde_json::value::RawValue;
+
+/// The README's code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
