@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::books::Policy;
 use crate::writer::{Storage, Writer};
-use crate::{SqliteLedger, file};
+use crate::{SqliteLedger, file, mount};
 
 /// How many operations wait at most before callers wait to ask.
 const QUEUE: usize = 4_096;
@@ -72,6 +72,9 @@ impl Builder {
     /// The file is not fit to be a ledger, or cannot be read and written. Nothing is changed in a file that is refused.
     pub fn open(self) -> Result<SqliteLedger, OpenError> {
         let path = file::resolve(&self.path)?;
+        if let Some(kind) = mount::network_file_system(&path) {
+            return Err(OpenError::NetworkFileSystem { kind });
+        }
         let policy = Policy {
             clock: self.clock,
             limits: self.limits,
@@ -124,6 +127,15 @@ pub enum OpenError {
         found: i32,
         /// This crate's.
         known: i32,
+    },
+    /// The file is where other machines can open it too. Its locks and shared memory do not reach them. (Found on Linux
+    /// only.)
+    #[error(
+        "the ledger's file is on a network file system ({kind}); put it on a local disk, or use a database server"
+    )]
+    NetworkFileSystem {
+        /// As the operating system calls it.
+        kind: String,
     },
     /// SQLite could not switch to a write-ahead log, as on file systems without shared memory.
     #[error(

@@ -6,6 +6,7 @@ mod builder;
 mod fault;
 mod file;
 mod ledger;
+mod mount;
 mod schema;
 mod writer;
 

@@ -54,6 +54,7 @@ impl MemoryLedger {
             rounds: Shelf::default(),
             steps: Shelf::default(),
             tally: BTreeMap::new(),
+            forgotten: 0,
         };
         Ok(Self {
             clock,
@@ -90,6 +91,8 @@ struct Books {
     rounds: Shelf,
     steps: Shelf,
     tally: BTreeMap<(Counted, u64), Use>,
+    /// Buckets below this one were forgotten.
+    forgotten: u64,
 }
 
 /// The rows of one kind, in the order in which they expire.
@@ -229,7 +232,11 @@ impl Books {
         let over = tally::first_counted(Timestamp::from_millis(
             now.as_millis().saturating_sub(retention),
         ));
-        self.tally.retain(|(_, bucket), _| *bucket >= over);
+        // It looks at every count, so once a minute is enough.
+        if over > self.forgotten {
+            self.tally.retain(|(_, bucket), _| *bucket >= over);
+            self.forgotten = over;
+        }
     }
 }
 
@@ -239,6 +246,7 @@ impl Ledger for MemoryLedger {
             let mut books = self.books()?;
             let now = self.clock.now();
             books.sweep(claim.kind, self.retention, now, SWEPT_PER_CLAIM);
+            books.forget_counts(self.retention, now);
             Ok(books.claim(&claim, &self.limits, now))
         })
     }
@@ -369,5 +377,29 @@ impl fmt::Debug for MemoryLedger {
             .field("limits", &self.limits)
             .field("retention", &self.retention)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::TestClock;
+
+    /// Counts go as rows do, without a call of `purge`: 1,000 accounts in 1,000 minutes leave those of the last few.
+    #[tokio::test]
+    async fn counts_are_forgotten() {
+        let clock = Arc::new(TestClock::at(1_700_000_000_000));
+        let ledger = MemoryLedger::new(clock.clone()).unwrap().with_retention(MIN_RETENTION);
+        let epoch = ledger.epoch().await.unwrap();
+        for minute in 0..1_000_u32 {
+            clock.advance(Duration::from_secs(60));
+            let key = RowKey { expiry: clock.now().saturating_add(Duration::from_secs(60)), hash: [0; 32] };
+            let account = Account::anonymous_at(&minute.to_string());
+            let print = Fingerprint::from_bytes([0; 32]);
+            let claim = Claim::round(key, epoch, print, account, Token::generate().unwrap(), Duration::ZERO);
+            assert_eq!(ledger.claim(claim).await.unwrap(), Claimed::First);
+        }
+        let counts = ledger.books().unwrap().tally.len();
+        assert!((2..=8).contains(&counts), "{counts} counts");
     }
 }

@@ -233,3 +233,20 @@ fn a_row_may_go_only_after_expiry_and_retention_and_without_a_lease() {
         Timestamp::MAX
     ));
 }
+
+/// Nobody but the owner changes a row, whatever the ledger hands in.
+#[test]
+fn another_token_changes_nothing() {
+    let owned = row(Status::Owned { lease: NOW });
+    let (owner, other) = (owned.token, Token::from_bytes([7; 16]));
+    let paid = Settlement::Outcome(b"paid".to_vec());
+    assert_eq!(settle(Some(&owned), &owner, &paid).0, Settled::Stored);
+    assert_eq!(settle(Some(&owned), &other, &paid), (Settled::Refused, None));
+    assert_eq!(settle(None, &owner, &paid), (Settled::Refused, None));
+    assert_eq!(beat(Some(&owned), &owner, LEASE, NOW), Some(NOW.saturating_add(LEASE)));
+    assert_eq!(beat(Some(&owned), &other, LEASE, NOW), None);
+    assert_eq!(beat(None, &owner, LEASE, NOW), None);
+    assert_eq!(release(Some(&owned), &owner), (true, true));
+    assert_eq!(release(Some(&owned), &other), (false, false));
+    assert_eq!(release(None, &owner), (false, false));
+}
