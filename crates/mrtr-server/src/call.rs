@@ -32,6 +32,7 @@ use crate::encoding::Base64;
 use crate::extract::{Call, ExtractError};
 use crate::flow::cell::{FlowCell, Open};
 use crate::flow::durable::{Durable, Steps};
+use crate::flow::end::End;
 use crate::flow::journal::{Journal, OpenQuestion};
 use crate::flow::run::{Finish, Run};
 use crate::ledgering;
@@ -434,7 +435,10 @@ impl Job {
             Ok(Redemption::InProgress { retry_after }) => return Reply::in_progress(retry_after),
             Ok(Redemption::Conflict) => return rejected(Reason::AlreadyUsed),
             Ok(Redemption::Expired) => return rejected(Reason::Expired),
-            Ok(Redemption::StaleEpoch) => return rejected(Reason::StaleEpoch),
+            Ok(Redemption::StaleEpoch) => {
+                durability.forget_epoch();
+                return rejected(Reason::StaleEpoch);
+            }
             Ok(Redemption::Full) => {
                 return Reply::unavailable(
                     "The replay ledger has no room; nothing was run, and the state is not spent.",
@@ -495,7 +499,12 @@ impl Job {
                 Reply::result(&result)
             }
             Finish::Done(Err(error)) => Reply::tool_error(tool.name(), &error),
-            Finish::Ended(end) => Reply::ended(tool.name(), &end, spent, opaque),
+            Finish::Ended(end) => {
+                if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {
+                    durability.forget_epoch();
+                }
+                Reply::ended(tool.name(), &end, spent, opaque)
+            }
             Finish::Panicked => {
                 tracing::error!(tool = tool.name(), "a handler panicked");
                 Reply::panicked(spent)

@@ -138,6 +138,11 @@ impl Durability {
         }
     }
 
+    /// A claim has found the epoch to be another one: the next flow asks for it.
+    pub(crate) fn forget_epoch(&self) {
+        *self.epoch.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The ledger's epoch, asked for now.
     pub(crate) async fn refreshed_epoch(&self) -> Result<Epoch, LedgerError> {
         let epoch = self.ledger.epoch().await?;
