@@ -389,14 +389,26 @@ mod tests {
     #[tokio::test]
     async fn counts_are_forgotten() {
         let clock = Arc::new(TestClock::at(1_700_000_000_000));
-        let ledger = MemoryLedger::new(clock.clone()).unwrap().with_retention(MIN_RETENTION);
+        let ledger = MemoryLedger::new(clock.clone())
+            .unwrap()
+            .with_retention(MIN_RETENTION);
         let epoch = ledger.epoch().await.unwrap();
         for minute in 0..1_000_u32 {
             clock.advance(Duration::from_secs(60));
-            let key = RowKey { expiry: clock.now().saturating_add(Duration::from_secs(60)), hash: [0; 32] };
+            let key = RowKey {
+                expiry: clock.now().saturating_add(Duration::from_secs(60)),
+                hash: [0; 32],
+            };
             let account = Account::anonymous_at(&minute.to_string());
             let print = Fingerprint::from_bytes([0; 32]);
-            let claim = Claim::round(key, epoch, print, account, Token::generate().unwrap(), Duration::ZERO);
+            let claim = Claim::round(
+                key,
+                epoch,
+                print,
+                account,
+                Token::generate().unwrap(),
+                Duration::ZERO,
+            );
             assert_eq!(ledger.claim(claim).await.unwrap(), Claimed::First);
         }
         let counts = ledger.books().unwrap().tally.len();

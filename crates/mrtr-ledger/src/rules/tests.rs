@@ -241,9 +241,15 @@ fn another_token_changes_nothing() {
     let (owner, other) = (owned.token, Token::from_bytes([7; 16]));
     let paid = Settlement::Outcome(b"paid".to_vec());
     assert_eq!(settle(Some(&owned), &owner, &paid).0, Settled::Stored);
-    assert_eq!(settle(Some(&owned), &other, &paid), (Settled::Refused, None));
+    assert_eq!(
+        settle(Some(&owned), &other, &paid),
+        (Settled::Refused, None)
+    );
     assert_eq!(settle(None, &owner, &paid), (Settled::Refused, None));
-    assert_eq!(beat(Some(&owned), &owner, LEASE, NOW), Some(NOW.saturating_add(LEASE)));
+    assert_eq!(
+        beat(Some(&owned), &owner, LEASE, NOW),
+        Some(NOW.saturating_add(LEASE))
+    );
     assert_eq!(beat(Some(&owned), &other, LEASE, NOW), None);
     assert_eq!(beat(None, &owner, LEASE, NOW), None);
     assert_eq!(release(Some(&owned), &owner), (true, true));
