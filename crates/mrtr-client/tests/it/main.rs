@@ -1,0 +1,14 @@
+//! The client against servers that follow a script, over real HTTP and in process.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests panic"
+)]
+
+mod calls;
+mod lists;
+mod pending;
+mod rounds;
+mod script;
+mod wire;

@@ -1,0 +1,574 @@
+//! Streams, statuses, broken connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use mrtr_client::{CallError, Client, Progress, ProtocolError, Repeat, RequestError};
+use mrtr_protocol::KnownError;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::script::{Reply, Server, asks, done, form, yes};
+
+fn message(id: &Value, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "content": [{"type": "text", "text": text}]}})
+}
+
+#[tokio::test]
+async fn streams_are_read_up_to_the_response() {
+    let server = Server::start(|_, seen| {
+        let answer = message(seen.id(), "é😀").to_string();
+        let (a, b) = answer.split_at(answer.find('é').unwrap() + "é".len());
+        let chunks = vec![
+            "\u{feff}: hello\r\n\r\n".to_owned(),
+            "event: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\r\ndata: \"params\":{}}\r\n\r\n".to_owned(),
+            format!("data: {}\n\n", message(&json!("other"), "not mine")),
+            "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"elicitation/create\",\"params\":{}}\r\r".to_owned(),
+            "data\n\n".to_owned(),
+            format!("data: {a}"),
+            format!("{b}\n\n"),
+            format!("data: {}\n\n", message(seen.id(), "too late")),
+        ];
+        // The connection stays open: the client must not wait for its end.
+        Reply::Stream(chunks, true)
+    })
+    .await;
+    let prompts = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&prompts);
+    let counting = move |question| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        yes(question)
+    };
+    let client = server.client().on_form(counting).build().unwrap();
+    let call = client.call_tool("t", ());
+    let result = tokio::time::timeout(Duration::from_secs(30), call)
+        .await
+        .expect("waited for the end of the stream")
+        .unwrap();
+    assert_eq!(result.joined_text(), "é😀");
+    // A request on the stream is neither prompted for nor answered.
+    assert_eq!((prompts.load(Ordering::Relaxed), server.count()), (0, 1));
+}
+
+#[tokio::test]
+async fn a_round_may_come_on_a_stream() {
+    let server = Server::start(|n, seen| {
+        let round = json!({"jsonrpc": "2.0", "id": seen.id(), "result": {"resultType": "input_required", "inputRequests": {"k": form()}, "requestState": "S"}});
+        if n == 1 { Reply::Stream(vec![format!("data: {round}\n\n")], false) } else { done("x") }
+    })
+    .await;
+    server
+        .client()
+        .on_form(yes)
+        .build()
+        .unwrap()
+        .call_tool("t", ())
+        .await
+        .unwrap();
+    assert_eq!(server.seen()[1].param("requestState"), Some(&json!("S")));
+}
+
+#[tokio::test]
+async fn a_stream_without_a_response_is_an_unknown_outcome() {
+    let progress =
+        "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}\n\n";
+    for chunks in [
+        vec![],
+        vec![progress.to_owned()],
+        vec![format!("{progress}data: {{\"jsonrpc\"")],
+    ] {
+        let server = Server::start(move |_, _| Reply::Stream(chunks.clone(), false)).await;
+        let error = server
+            .client()
+            .build()
+            .unwrap()
+            .call_tool("t", ())
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::NoResponse,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(server.count(), 1, "it is not repeated");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_bounded() {
+    let server = Server::start(|_, seen| match seen.params()["arguments"]["as"].as_str() {
+        Some("json") => done(&"x".repeat(20_000)),
+        Some("stream") => Reply::Stream(vec![format!("data: {}", "x".repeat(20_000))], true),
+        _ => done("small"),
+    })
+    .await;
+    let client = server.client().max_response_bytes(10_000).build().unwrap();
+    client.call_tool("t", ()).await.unwrap();
+    for kind in ["json", "stream"] {
+        let error = client
+            .call_tool("t", json!({"as": kind}))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::TooLarge { limit: 10_000 },
+                    ..
+                }
+            ),
+            "{kind}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let target = Server::start(|_, _| done("stolen")).await;
+    let to = target.url.clone();
+    let server = Server::start(move |_, _| Reply::Redirect(to.clone())).await;
+    let error = server
+        .client()
+        .bearer("user-a")
+        .build()
+        .unwrap()
+        .call_tool("t", ())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::Http {
+                status: StatusCode::TEMPORARY_REDIRECT,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("redirects are not followed"));
+    assert_eq!((server.count(), target.count()), (1, 0));
+}
+
+#[tokio::test]
+async fn statuses_without_a_json_rpc_answer() {
+    let server = Server::start(|_, seen| {
+        let status = seen.params()["arguments"]["status"].as_u64().unwrap();
+        let media = if status % 2 == 0 {
+            "application/json"
+        } else {
+            "text/html"
+        };
+        Reply::Raw(
+            StatusCode::from_u16(u16::try_from(status).unwrap()).unwrap(),
+            media,
+            "{\"error\":\"no\"}".to_owned(),
+        )
+    })
+    .await;
+    let client = server.client().build().unwrap();
+    for code in [301, 400, 401, 403, 404, 405, 413, 415, 429] {
+        let error = client
+            .call_tool("t", json!({"status": code}))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, CallError::Http { status, .. } if status.as_u16() == code),
+            "{code}: {error}"
+        );
+    }
+    for code in [500, 502, 503, 504] {
+        let error = client
+            .call_tool("t", json!({"status": code}))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Http { .. },
+                    ..
+                }
+            ),
+            "{code}: {error}"
+        );
+    }
+    for (code, expected) in [(200, "not a JSON-RPC response"), (201, "neither")] {
+        let error = client
+            .call_tool("t", json!({"status": code}))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, CallError::Protocol(_)) && error.to_string().contains(expected),
+            "{code}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn errors_of_the_server_are_typed() {
+    let server = Server::start(|_, seen| {
+        Reply::Error(StatusCode::BAD_REQUEST, seen.params()["arguments"].clone())
+    })
+    .await;
+    let client = server.client().build().unwrap();
+    let call = async |error: Value| match client.call_tool("t", error).await {
+        Err(CallError::Rpc { source, .. }) => (source.known(), source.to_string()),
+        other => panic!("{other:?}"),
+    };
+    let (known, text) = call(json!({"code": -32021, "message": "needs forms", "data": {"requiredCapabilities": {"elicitation": {"form": {}}}}})).await;
+    assert!(matches!(known, Some(KnownError::MissingCapability(_))));
+    assert!(text.ends_with("(register a handler for: form)"), "{text}");
+    let (known, text) = call(json!({"code": -32022, "message": "no", "data": {"supported": ["2025-11-25"], "requested": "2026-07-28"}})).await;
+    assert!(matches!(known, Some(KnownError::UnsupportedVersion(_))));
+    assert!(text.contains("2025-11-25"), "{text}");
+    let (known, _) = call(json!({"code": -32602, "message": "Invalid requestState: expired.", "data": {"reason": "expired"}})).await;
+    assert!(matches!(known, Some(KnownError::StateRejected(data)) if data.reason == "expired"));
+    let (known, _) = call(json!({"code": -32602, "message": "Unknown tool"})).await;
+    assert_eq!(known, None);
+    let (known, _) = call(json!({"code": 1002, "message": "unknown"})).await;
+    assert_eq!(known, Some(KnownError::OutcomeUnknown));
+}
+
+#[tokio::test]
+async fn ids_of_responses_are_checked() {
+    let server = Server::start(|_, seen| {
+        let arguments = &seen.params()["arguments"];
+        let mut body = arguments["body"].clone();
+        if arguments["own"] == true {
+            body["id"] = seen.id().clone();
+        }
+        Reply::Raw(
+            StatusCode::OK,
+            "application/json; charset=utf-8",
+            body.to_string(),
+        )
+    })
+    .await;
+    let client = server.client().build().unwrap();
+    let result = json!({"resultType": "complete", "content": []});
+    let error = json!({"code": -32700, "message": "x"});
+    client
+        .call_tool(
+            "t",
+            json!({"own": true, "body": {"jsonrpc": "2.0", "result": result}}),
+        )
+        .await
+        .unwrap();
+    for body in [
+        json!({"jsonrpc": "2.0", "error": error}),
+        json!({"jsonrpc": "2.0", "id": null, "error": error}),
+    ] {
+        assert!(
+            matches!(
+                client.call_tool("t", json!({"body": body})).await,
+                Err(CallError::Rpc { .. })
+            ),
+            "{body}"
+        );
+    }
+    for body in [
+        json!({"jsonrpc": "2.0", "id": 999, "result": result}),
+        json!({"jsonrpc": "2.0", "id": "1", "result": result}),
+        json!({"jsonrpc": "2.0", "id": 999, "error": error}),
+    ] {
+        assert!(
+            matches!(
+                client.call_tool("t", json!({"body": body})).await,
+                Err(CallError::Protocol(ProtocolError::OtherId))
+            ),
+            "{body}"
+        );
+    }
+    for body in [
+        json!({"jsonrpc": "2.0", "id": null, "result": result}),
+        json!({"jsonrpc": "2.0", "result": result, "error": error}),
+        json!([{"jsonrpc": "2.0", "id": 1, "result": result}]),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create"}),
+    ] {
+        assert!(
+            matches!(
+                client.call_tool("t", json!({"body": body})).await,
+                Err(CallError::Protocol(ProtocolError::Envelope(_)))
+            ),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn ambiguous_answers_are_refused() {
+    let server = Server::start(|_, seen| {
+        let twice = seen.params()["arguments"]["twice"].as_str().unwrap();
+        Reply::Raw(StatusCode::OK, "application/json", format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"complete","content":[],"_meta":{{"a":1,"{twice}":2}}}}}}"#, seen.id()))
+    })
+    .await;
+    let client = server.client().build().unwrap();
+    client.call_tool("t", json!({"twice": "b"})).await.unwrap();
+    for twice in ["a", r"\u0061", "$serde_json::private::RawValue"] {
+        assert!(
+            matches!(
+                client.call_tool("t", json!({"twice": twice})).await,
+                Err(CallError::Protocol(ProtocolError::Strict(_)))
+            ),
+            "{twice}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_was_sent_nothing() {
+    // A port that was just free.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let client = Client::builder(format!("http://{address}/mcp"))
+        .build()
+        .unwrap();
+    let error = client.call_tool("t", ()).await.unwrap_err();
+    assert!(matches!(error, CallError::NotSent { .. }), "{error}");
+    assert!(error.to_string().contains("nothing was sent"));
+    assert!(matches!(
+        client.discover().await,
+        Err(RequestError::NotSent(_))
+    ));
+}
+
+/// Reads one whole request and returns its body.
+async fn read_request(stream: &mut TcpStream) -> Value {
+    let mut bytes = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let n = stream.read(&mut chunk).await.unwrap();
+        assert!(n > 0, "the request ends too early");
+        bytes.extend_from_slice(&chunk[..n]);
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let head = head.to_ascii_lowercase();
+        let length: usize = head
+            .split("content-length: ")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        if body.len() >= length {
+            return serde_json::from_str(body).unwrap();
+        }
+    }
+}
+
+async fn respond(stream: &mut TcpStream, body: &Value) {
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream
+        .write_all(format!("{head}{body}").as_bytes())
+        .await
+        .unwrap();
+}
+
+/// Cuts connections: those whose number is in `cut`, once the request was read. Others are answered: the first request with a question,
+/// one with a state with a result. Sends every body that arrived.
+async fn cutting_server(
+    cut: &'static [usize],
+) -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for n in 1.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let request = read_request(&mut stream).await;
+            if !cut.contains(&n) {
+                let result = match request["params"].get("requestState") {
+                    Some(_) => message(&request["id"], "done")["result"].clone(),
+                    None => {
+                        json!({"resultType": "input_required", "inputRequests": {"k": form()}, "requestState": "S"})
+                    }
+                };
+                respond(
+                    &mut stream,
+                    &json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
+                )
+                .await;
+            }
+            if sender.send(request).is_err() {
+                return;
+            }
+        }
+    });
+    (url, receiver)
+}
+
+#[tokio::test]
+async fn a_cut_first_request_may_repeat_effects() {
+    let (url, mut seen) = cutting_server(&[1]).await;
+    let client = Client::builder(url).on_form(yes).build().unwrap();
+    let error = client
+        .call_tool("t", json!({"amount": 1}))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            CallError::OutcomeUnknown {
+                source: RequestError::Interrupted(_),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(error.repeat(), Some(Repeat::MayRepeatEffects));
+    assert!(
+        error.to_string().contains("may repeat its effects"),
+        "{error}"
+    );
+    let first = seen.recv().await.unwrap();
+    assert!(seen.try_recv().is_err(), "it is not repeated by itself");
+
+    // The host decides to send it again.
+    client.finish(error.into_pending().unwrap()).await.unwrap();
+    let second = seen.recv().await.unwrap();
+    assert_eq!(first["params"], second["params"]);
+    assert_ne!(first["id"], second["id"]);
+}
+
+#[tokio::test]
+async fn a_cut_retry_is_safe_with_a_ledger() {
+    let (url, mut seen) = cutting_server(&[2]).await;
+    let client = Client::builder(url).on_form(yes).build().unwrap();
+    let error = client
+        .call_tool("t", json!({"amount": 1}))
+        .await
+        .unwrap_err();
+    assert_eq!(error.repeat(), Some(Repeat::SafeWithLedger));
+    assert!(
+        error
+            .to_string()
+            .contains("safe against a server with a replay ledger"),
+        "{error}"
+    );
+    seen.recv().await.unwrap();
+    let cut = seen.recv().await.unwrap();
+    assert!(seen.try_recv().is_err(), "it is not repeated by itself");
+
+    // Stored and reloaded, the same retry goes out: state and answers, under a new id. Nobody is asked again.
+    let stored = serde_json::to_string(&error.into_pending().unwrap()).unwrap();
+    let Progress::Done(result) = client
+        .resume(serde_json::from_str(&stored).unwrap())
+        .await
+        .unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(result.joined_text(), "done");
+    let again = seen.recv().await.unwrap();
+    assert_eq!(cut["params"], again["params"]);
+    assert_ne!(cut["id"], again["id"]);
+}
+
+#[tokio::test]
+async fn an_answer_cut_in_the_middle_is_an_unknown_outcome() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"jsonrpc\":\"2.0\",").await.unwrap();
+    });
+    let error = Client::builder(url)
+        .build()
+        .unwrap()
+        .call_tool("t", ())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::OutcomeUnknown {
+                source: RequestError::Interrupted(_),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn in_progress_says_when_to_come_back() {
+    let server = Server::start(|n, _| match n {
+        1 => asks("k", "S"),
+        2 => Reply::Error(
+            StatusCode::OK,
+            json!({"code": 1001, "message": "In progress", "data": {"retryAfterMs": 250}}),
+        ),
+        3 => Reply::Error(
+            StatusCode::OK,
+            json!({"code": 1001, "message": "In progress"}),
+        ),
+        _ => done("stored"),
+    })
+    .await;
+    let client = server.client().on_form(yes).build().unwrap();
+    let CallError::InProgress {
+        retry_after,
+        pending,
+    } = client.call_tool("t", ()).await.unwrap_err()
+    else {
+        panic!()
+    };
+    assert_eq!(retry_after, Duration::from_millis(250));
+    let CallError::Rpc { pending, .. } = client.resume(*pending).await.unwrap_err() else {
+        panic!("without a time it is an error like any other")
+    };
+    assert!(
+        matches!(client.resume(*pending).await.unwrap(), Progress::Done(result) if result.joined_text() == "stored")
+    );
+    let seen = server.seen();
+    assert_eq!(seen[1].params(), seen[3].params());
+}
+
+#[tokio::test]
+async fn an_expired_token_does_not_cost_the_answers() {
+    let server = Server::start(|n, seen| match (n, seen.header("authorization")) {
+        (1, _) => asks("k", "S"),
+        (_, "Bearer new") => done("x"),
+        _ => Reply::Raw(StatusCode::UNAUTHORIZED, "text/plain", String::new()),
+    })
+    .await;
+    let old = server.client().bearer("old").on_form(yes).build().unwrap();
+    let error = old.call_tool("t", ()).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::Http {
+                status: StatusCode::UNAUTHORIZED,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let new = server.client().bearer("new").build().unwrap();
+    assert!(matches!(
+        new.resume(error.into_pending().unwrap()).await.unwrap(),
+        Progress::Done(_)
+    ));
+}
