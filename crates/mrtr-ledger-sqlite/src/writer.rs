@@ -166,15 +166,10 @@ impl Writer {
         let mut rest = jobs.into_iter();
         let fate = self.storage.transact(&self.policy, |connection, books| {
             for mut job in rest.by_ref() {
-                connection
-                    .prepare_cached("SAVEPOINT operation")?
-                    .execute([])?;
-                match job.run(books) {
+                let result = run(connection, "SAVEPOINT operation").and_then(|()| job.run(books));
+                match result {
                     Ok(()) => done.push(job),
-                    Err(fault) if fault.concerns_one() && !connection.is_autocommit() => {
-                        connection
-                            .prepare_cached("ROLLBACK TO operation")?
-                            .execute([])?;
+                    Err(fault) if fault.concerns_one() && take_back(connection) => {
                         books.forget();
                         job.answer(Err(fault));
                     }
@@ -183,9 +178,7 @@ impl Writer {
                         return Err(fault);
                     }
                 }
-                connection
-                    .prepare_cached("RELEASE operation")?
-                    .execute([])?;
+                run(connection, "RELEASE operation")?;
             }
             // What a claim added pays for what may go. A settlement removes nothing, least of all its own row.
             let most = books.added().saturating_mul(SWEPT_PER_ROW);
@@ -412,6 +405,11 @@ fn transact<T>(
         run(connection, "ROLLBACK").map_err(|_| Fault::Corrupt)?;
     }
     result
+}
+
+/// Whether what the operation did is undone, and the transaction still there for the others.
+fn take_back(connection: &Connection) -> bool {
+    !connection.is_autocommit() && run(connection, "ROLLBACK TO operation").is_ok()
 }
 
 fn run(connection: &Connection, sql: &'static str) -> Result<(), Fault> {
