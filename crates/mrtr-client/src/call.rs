@@ -5,10 +5,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use http::HeaderName;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
     CallToolParams, CallToolResult, InputRequest, InputRequiredResult, Kind, KnownError,
-    ResultType, code, method,
+    ResultType, code, headers, method,
 };
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -18,6 +19,7 @@ use crate::client::Client;
 use crate::error::{
     Abandoned, AnswerError, CallError, ProtocolError, QuestionProblem, RequestError,
 };
+use crate::exchange::Headers;
 use crate::handler::{FormHandler, FormQuestion, ServerLabel};
 use crate::pending::PendingCall;
 
@@ -244,7 +246,45 @@ impl Client {
         }
     }
 
+    /// Sends one round. When the server says that headers are missing, which it says before it does anything, the list of tools is asked
+    /// for what they are, and the round is sent once more (*Streamable HTTP, Client Behavior*).
     async fn exchange_round(&self, pending: &PendingCall) -> Result<Box<RawValue>, RequestError> {
+        let headers = self.headers(pending)?;
+        let error = match self.exchange_with(pending, headers.clone()).await {
+            Err(RequestError::Rpc(error)) if error.error.code == code::HEADER_MISMATCH => error,
+            other => return other,
+        };
+        // Without a new list the first error is the better one to tell.
+        if self.list_tools().await.is_err() {
+            return Err(error.into());
+        }
+        let fresh = self.headers(pending)?;
+        if fresh == headers {
+            Err(error.into())
+        } else {
+            self.exchange_with(pending, fresh).await
+        }
+    }
+
+    /// The name, and the arguments that the tool wants in headers.
+    fn headers(&self, pending: &PendingCall) -> Result<Headers, RequestError> {
+        let name = (
+            HeaderName::from_static(headers::NAME),
+            headers::encode(&pending.tool).into_owned(),
+        );
+        let mut all = vec![name];
+        if let Some(wanted) = self.param_headers(&pending.tool) {
+            let values = wanted.values(pending.arguments.as_ref());
+            all.extend(values.map_err(|error| RequestError::Unwritable(error.to_string()))?);
+        }
+        Ok(all)
+    }
+
+    async fn exchange_with(
+        &self,
+        pending: &PendingCall,
+        headers: Headers,
+    ) -> Result<Box<RawValue>, RequestError> {
         let raw = |error: serde_json::Error| RequestError::Unwritable(error.to_string());
         let state = pending
             .state
@@ -266,8 +306,7 @@ impl Client {
             request_state: state.as_deref(),
             meta: Some(&self.inner.meta),
         };
-        self.exchange(method::TOOLS_CALL, Some(&pending.tool), &params)
-            .await
+        self.exchange(method::TOOLS_CALL, headers, &params).await
     }
 }
 

@@ -1,8 +1,9 @@
 //! Building a client, and the requests of one round: discovery and the list of tools.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderValue, Uri};
@@ -17,6 +18,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::{ProtocolError, RequestError};
 use crate::handler::{FormHandler, Handlers};
+use crate::param_headers::ParamHeaders;
 use crate::transport::{HttpTransport, Transport, TransportError};
 
 /// A client of one server. Cloning is cheap, and clones share ids, handlers and connections.
@@ -42,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) max_response_bytes: usize,
     pub(crate) transport: Arc<dyn Transport>,
     ids: AtomicI64,
+    /// What the last list said about arguments in headers, for the tools that want any.
+    param_headers: Mutex<HashMap<String, Arc<ParamHeaders>>>,
 }
 
 /// Params of a request that carries only `_meta`.
@@ -72,11 +76,14 @@ impl Client {
             cursor: None,
             meta: &self.inner.meta,
         };
-        let result = self.exchange(method::DISCOVER, None, &params).await?;
+        let result = self.exchange(method::DISCOVER, Vec::new(), &params).await?;
         complete(method::DISCOVER, &result)
     }
 
     /// `tools/list`, all pages of it, in the server's order.
+    ///
+    /// A tool whose `x-mcp-header` annotations are invalid is left out, with a warning in the log, as the specification demands. The valid
+    /// ones are remembered: calls of those tools carry the `Mcp-Param-*` headers.
     ///
     /// # Errors
     ///
@@ -89,11 +96,13 @@ impl Client {
                 cursor: cursor.as_deref(),
                 meta: &self.inner.meta,
             };
-            let result = self.exchange(method::TOOLS_LIST, None, &params).await?;
+            let result = self
+                .exchange(method::TOOLS_LIST, Vec::new(), &params)
+                .await?;
             let page: ListToolsResult = complete(method::TOOLS_LIST, &result)?;
             tools.extend(page.tools);
             if page.next_cursor.is_none() {
-                return Ok(tools);
+                return Ok(self.remember_headers(tools));
             }
             if page.next_cursor == cursor {
                 break;
@@ -101,6 +110,39 @@ impl Client {
             cursor = page.next_cursor;
         }
         Err(ProtocolError::EndlessPages.into())
+    }
+
+    /// Leaves out tools with invalid annotations, and keeps the valid annotations for calls.
+    fn remember_headers(&self, mut tools: Vec<Tool>) -> Vec<Tool> {
+        let mut all = HashMap::new();
+        tools.retain(|tool| match ParamHeaders::of(&tool.input_schema) {
+            Ok(headers) => {
+                if !headers.is_empty() {
+                    all.insert(tool.name.clone(), Arc::new(headers));
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(tool = %tool.name, %error, "a tool with invalid x-mcp-header annotations is left out");
+                false
+            }
+        });
+        *self
+            .inner
+            .param_headers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = all;
+        tools
+    }
+
+    /// What the last list said about a tool's arguments in headers.
+    pub(crate) fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
+        self.inner
+            .param_headers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(tool)
+            .cloned()
     }
 
     /// Another id than any before: rounds of a call are independent requests.
@@ -267,6 +309,7 @@ impl ClientBuilder {
                 max_response_bytes: self.max_response_bytes,
                 transport,
                 ids: AtomicI64::new(1),
+                param_headers: Mutex::default(),
             }),
         })
     }

@@ -1,7 +1,7 @@
 //! One request and its response (*Streamable HTTP, Sending and Receiving Messages*).
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use mrtr_protocol::jsonrpc::write_request;
 use mrtr_protocol::{ErrorObject, Incoming, REVISION, RequestId, Response, headers, strict};
 use serde::Serialize;
@@ -11,6 +11,9 @@ use crate::client::Client;
 use crate::error::{ProtocolError, RequestError, RpcError};
 use crate::sse::SseReader;
 use crate::transport::{ResponseBody, TransportError};
+
+/// Headers beyond those that every request has.
+pub(crate) type Headers = Vec<(HeaderName, String)>;
 
 impl From<TransportError> for RequestError {
     fn from(error: TransportError) -> Self {
@@ -26,14 +29,14 @@ impl Client {
     pub(crate) async fn exchange<P: Serialize>(
         &self,
         method: &str,
-        name: Option<&str>,
+        more: Headers,
         params: &P,
     ) -> Result<Box<RawValue>, RequestError> {
         let id = self.next_id();
         let body = write_request(&id, method, params)
             .map_err(|error| RequestError::Unwritable(error.to_string()))?;
         let request = self
-            .http_request(method, name, body.into())
+            .http_request(method, more, body.into())
             .map_err(|error| RequestError::Unwritable(error.to_string()))?;
         tracing::debug!(method, %id, "request");
         let answer = async {
@@ -51,7 +54,7 @@ impl Client {
     fn http_request(
         &self,
         method: &str,
-        name: Option<&str>,
+        more: Headers,
         body: Bytes,
     ) -> Result<http::Request<Bytes>, http::Error> {
         let inner = &self.inner;
@@ -65,8 +68,8 @@ impl Client {
         if let Some(authority) = inner.uri.authority() {
             request = request.header(header::HOST, authority.as_str());
         }
-        if let Some(name) = name {
-            request = request.header(headers::NAME, headers::encode(name).as_ref());
+        for (name, value) in more {
+            request = request.header(name, value);
         }
         if let Some(token) = &inner.authorization {
             request = request.header(header::AUTHORIZATION, token);

@@ -50,6 +50,7 @@ pub mod client;
 pub mod error;
 mod exchange;
 pub mod handler;
+mod param_headers;
 pub mod pending;
 mod sse;
 pub mod transport;

@@ -8,6 +8,7 @@
 
 mod calls;
 mod lists;
+mod param_headers;
 mod pending;
 mod rounds;
 mod script;
