@@ -76,7 +76,11 @@ pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenErr
     connection.set_prepared_statement_cache_capacity(64);
 
     let patience = Patience::new(wait);
-    let ready = patience.retry(|| is_ready(&connection))?;
+    let ready = patience.retry(|| {
+        // One snapshot: between two of these questions another process may create the tables.
+        let snapshot = connection.unchecked_transaction()?;
+        is_ready(&snapshot)
+    })?;
     let journal: String = patience.retry(|| {
         Ok::<_, OpenError>(connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?)
     })?;
@@ -101,7 +105,8 @@ pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenErr
     Ok(connection)
 }
 
-/// Whether the tables are there. No: the file is empty. Anything else is refused before anything is written to it.
+/// Whether the tables are there, asked inside a transaction. No: the file is empty. Anything else is refused before
+/// anything is written to it.
 fn is_ready(connection: &Connection) -> Result<bool, OpenError> {
     let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;

@@ -13,6 +13,7 @@ use super::*;
 struct Desk {
     writer: Writer,
     epoch: Epoch,
+    clock: Arc<TestClock>,
     folder: tempfile::TempDir,
 }
 
@@ -21,7 +22,7 @@ impl Desk {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock::at(1_000_000));
         let policy = Policy {
-            clock,
+            clock: clock.clone(),
             limits: Limits::default(),
             retention: MIN_RETENTION,
         };
@@ -31,6 +32,7 @@ impl Desk {
         Self {
             writer: Writer::new(policy, storage),
             epoch,
+            clock,
             folder,
         }
     }
@@ -160,6 +162,7 @@ fn an_operation_that_fails_alone_is_taken_back_alone() {
     let breaks: Work<Claimed> = Box::new(move |books| {
         assert_eq!(books.claim(&two)?, Claimed::First);
         books.rotate_epoch()?;
+        assert_eq!(books.claim(&two)?, Claimed::StaleEpoch);
         Err(Fault::Other(Arc::new(std::io::Error::other(
             "on its own account",
         ))))
@@ -172,9 +175,51 @@ fn an_operation_that_fails_alone_is_taken_back_alone() {
     );
     assert!(
         matches!(answers[2], Ok(Claimed::First)),
-        "the epoch was rolled back too: {answers:?}"
+        "the epoch was taken back too: {answers:?}"
     );
     assert_eq!(desk.claim(&desk.round(2)).unwrap(), Claimed::First);
+}
+
+/// What one operation of a batch changes, the next one sees: an epoch, and a mark.
+#[test]
+fn a_batch_sees_its_own_changes() {
+    let mut desk = Desk::new();
+    let (one, two) = (desk.round(1), desk.round(2));
+    let answers = desk.together::<Claimed>(vec![
+        Box::new({
+            let one = one.clone();
+            move |books| books.claim(&one)
+        }),
+        Box::new(move |books| {
+            books
+                .settle(&one.key, &one.token, &Settlement::Abandoned)
+                .map(|_| Claimed::Abandoned)
+        }),
+        Box::new({
+            let (two, clock) = (two.clone(), desk.clock.clone());
+            move |books| {
+                // Ten hours on, a purge; and the clock put right.
+                clock.advance(Duration::from_secs(36_000));
+                assert_eq!(books.sweep(Kind::Round, 10)?, 1);
+                clock.set(Timestamp::from_millis(1_000_000));
+                books.claim(&two)
+            }
+        }),
+        Box::new(move |books| {
+            books.rotate_epoch()?;
+            books.claim(&two)
+        }),
+    ]);
+    let answers: Vec<Claimed> = answers.into_iter().map(Result::unwrap).collect();
+    assert_eq!(
+        answers,
+        [
+            Claimed::First,
+            Claimed::Abandoned,
+            Claimed::Expired,
+            Claimed::StaleEpoch
+        ]
+    );
 }
 
 /// The file is replaced between the decision and the commit's answer: no word, since what was committed is not in the

@@ -182,6 +182,28 @@ async fn a_copy_in_its_place_rotates_the_epoch() {
     assert_eq!(ledger.claim(round(now, 3)).await.unwrap(), Claimed::First);
 }
 
+/// The same if only the file itself is replaced, and the log beside it stays.
+#[tokio::test]
+async fn a_copy_beside_the_same_log_rotates_the_epoch() {
+    let place = Place::new();
+    let ledger = place.open();
+    let claim = paid(&ledger, 1).await;
+    fs::copy(place.file(), place.named("copy")).unwrap();
+    fs::rename(place.named("copy"), place.file()).unwrap();
+    assert_eq!(
+        ledger.claim(retry(&claim)).await.unwrap(),
+        Claimed::StaleEpoch
+    );
+    let now = ledger.epoch().await.unwrap();
+    assert_ne!(now, claim.epoch);
+    assert_eq!(ledger.claim(round(now, 2)).await.unwrap(), Claimed::First);
+    // What is written from now on is in the file that others see.
+    assert!(matches!(
+        place.open().claim(round(now, 2)).await.unwrap(),
+        Claimed::InProgress { .. }
+    ));
+}
+
 /// Somebody "cleans up" the log of a running ledger. Nothing that it may have held is claimed again.
 #[tokio::test]
 async fn a_log_that_vanishes_rotates_the_epoch() {

@@ -191,7 +191,7 @@ async fn one_of_many_processes_wins() {
 #[tokio::test]
 async fn many_processes_create_one_ledger() {
     let mut processes: Vec<Process>;
-    for _ in 0..10 {
+    for _ in 0..25 {
         let place = Place::new();
         processes = (0..PROCESSES)
             .map(|_| Process::start(&place.file()))
