@@ -1,0 +1,67 @@
+//! The ledger that remembers nothing.
+
+use std::future::ready;
+use std::time::Duration;
+
+use mrtr_ledger::{
+    Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerFuture, Purged, RowKey, Rows, Settled,
+    Settlement, Token,
+};
+use mrtr_state::Epoch;
+
+/// Takes the guard [`Ledger`](super::Guard::Ledger) off: everybody who claims is the **first**, and nothing is kept.
+///
+/// Settlements, beats and releases are acknowledged, and a lookup finds nothing. The epoch, the counts, purging and
+/// whether it lasts are the inner ledger's, so that a server takes it in that one's place.
+#[derive(Clone, Debug)]
+pub struct AlwaysFirst<L>(L);
+
+impl<L: Ledger> AlwaysFirst<L> {
+    /// The ledger without the guard.
+    #[must_use]
+    pub const fn new(ledger: L) -> Self {
+        AlwaysFirst(ledger)
+    }
+}
+
+impl<L: Ledger> Ledger for AlwaysFirst<L> {
+    fn claim(&self, _: Claim) -> LedgerFuture<'_, Claimed> {
+        Box::pin(ready(Ok(Claimed::First)))
+    }
+
+    fn settle(&self, _: RowKey, _: Token, _: Settlement) -> LedgerFuture<'_, Settled> {
+        Box::pin(ready(Ok(Settled::Stored)))
+    }
+
+    fn beat(&self, _: RowKey, _: Token, _: Duration) -> LedgerFuture<'_, bool> {
+        Box::pin(ready(Ok(true)))
+    }
+
+    fn release(&self, _: RowKey, _: Token) -> LedgerFuture<'_, bool> {
+        Box::pin(ready(Ok(true)))
+    }
+
+    fn lookup(&self, _: Kind, _: RowKey, _: Fingerprint) -> LedgerFuture<'_, Found> {
+        Box::pin(ready(Ok(Found::Absent)))
+    }
+
+    fn purge(&self) -> LedgerFuture<'_, Purged> {
+        self.0.purge()
+    }
+
+    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
+        self.0.epoch()
+    }
+
+    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
+        self.0.rotate_epoch()
+    }
+
+    fn rows(&self) -> LedgerFuture<'_, Rows> {
+        self.0.rows()
+    }
+
+    fn survives_restart(&self) -> bool {
+        self.0.survives_restart()
+    }
+}

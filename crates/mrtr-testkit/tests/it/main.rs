@@ -1,0 +1,11 @@
+//! The tools are tested on real servers, codecs and ledgers: each guard stops its attack, and without it the attack passes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "these are tests, and panic to say so"
+)]
+
+mod guards;
+mod shop;
+mod suites;
