@@ -1,0 +1,172 @@
+//! The same charge in four orders: what an effect before a question does, and what makes it safe.
+//!
+//! The body of a tool runs again from its top on every retry. `charge_bad` charges and then asks, and so charges once a
+//! round. `charge_good` asks first. `charge_once` has the bad order, inside `once`, which keeps the effect to one. And
+//! `charge_insistent` does not take no for an answer: after a decline the same question is not put again under any key,
+//! after a dismissal it is.
+//!
+//! ```sh
+//! cargo run -p charges -- --listen 127.0.0.1:3002
+//! curl -s http://127.0.0.1:3002/mcp -H 'Authorization: Bearer alice-token' \
+//!   -H 'Content-Type: application/json' \
+//!   -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' \
+//!   -H 'Mcp-Method: tools/call' -H 'Mcp-Name: charge_bad' -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{
+//!   "name":"charge_bad","arguments":{"amount":30},
+//!   "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+//!   "io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}'
+//! ```
+//!
+//! The retry is the same request with another id and, in its params, the `requestState` that came back and
+//! `"inputResponses":{"confirm":{"action":"accept","content":{"ok":true}}}`.
+//! Then count the lines of `record.jsonl` in the directory that was printed.
+
+use std::io;
+use std::process::ExitCode;
+
+use mrtr_server::{Answer, Args, DurableFlow, Flow, Form, State, ToolError, tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use stage::DefaultLedger;
+use stage::record::Record;
+
+#[derive(Deserialize, JsonSchema)]
+struct Charge {
+    /// In euros.
+    #[schemars(range(min = 0.0))]
+    amount: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Confirm {
+    /// Charge it?
+    ok: bool,
+}
+
+/// The account that is charged.
+#[derive(Clone)]
+struct Account(Record);
+
+impl Account {
+    async fn charge(&self, tool: &str, charge: &Charge) -> io::Result<u64> {
+        let value = json!({ "tool": tool, "amount": charge.amount });
+        self.0.append("charge", &value).await
+    }
+}
+
+/// The question of all four.
+fn question(charge: &Charge) -> Form<Confirm> {
+    Form::new(format!("Charge {:.2}?", charge.amount))
+}
+
+/// **Do not write this.** The charge comes before the question, so that it happens in every round.
+async fn charge_bad(
+    Args(charge): Args<Charge>,
+    flow: Flow,
+    State(account): State<Account>,
+) -> Result<String, ToolError> {
+    let entry = account.charge("charge_bad", &charge).await?;
+    Ok(match flow.ask("confirm", question(&charge)).await {
+        Answer::Accept(Confirm { ok: true }) => format!("Charged as entry {entry}."),
+        Answer::Accept(_) => format!(
+            "Charged as entry {entry}, although the box was not ticked. Tell the person, and refund it."
+        ),
+        Answer::Decline => format!(
+            "Charged as entry {entry}, although the person said no. Tell the person, and refund it."
+        ),
+        Answer::Cancel => format!(
+            "Charged as entry {entry}, although nobody agreed. Tell the person before you go on."
+        ),
+    })
+}
+
+/// Ask first, act last.
+async fn charge_good(
+    Args(charge): Args<Charge>,
+    flow: Flow,
+    State(account): State<Account>,
+) -> Result<String, ToolError> {
+    match flow.ask("confirm", question(&charge)).await {
+        Answer::Accept(Confirm { ok: true }) => {}
+        refused => return Ok(nothing(&refused).into()),
+    }
+    let entry = account.charge("charge_good", &charge).await?;
+    Ok(format!("Charged as entry {entry}."))
+}
+
+/// The bad order, made safe: `once` runs the charge in the first round, and returns its outcome in all others. It does not
+/// undo it when the person says no.
+async fn charge_once(
+    Args(charge): Args<Charge>,
+    flow: DurableFlow,
+    State(account): State<Account>,
+) -> Result<String, ToolError> {
+    let entry = flow
+        .once("charge", async || {
+            account.charge("charge_once", &charge).await
+        })
+        .await?;
+    Ok(match flow.ask("confirm", question(&charge)).await {
+        Answer::Accept(Confirm { ok: true }) => format!("Charged once, as entry {entry}."),
+        Answer::Accept(_) => format!(
+            "Charged once, as entry {entry}, before the question; the box was not ticked. Refund it."
+        ),
+        Answer::Decline => format!(
+            "Charged once, as entry {entry}, before the question; the person said no. Refund it."
+        ),
+        Answer::Cancel => format!(
+            "Charged once, as entry {entry}, before the question; nobody agreed. Ask the person what to do."
+        ),
+    })
+}
+
+/// Asks twice. The second question is the first word for word, under another key: it is put after a dismissal, and never
+/// after a decline.
+async fn charge_insistent(
+    Args(charge): Args<Charge>,
+    flow: Flow,
+    State(account): State<Account>,
+) -> Result<String, ToolError> {
+    let mut answer = flow.ask("confirm", question(&charge)).await;
+    if !matches!(answer, Answer::Accept(_)) {
+        answer = flow.ask("confirm_again", question(&charge)).await;
+    }
+    match answer {
+        Answer::Accept(Confirm { ok: true }) => {}
+        refused => return Ok(nothing(&refused).into()),
+    }
+    let entry = account.charge("charge_insistent", &charge).await?;
+    Ok(format!("Charged as entry {entry}."))
+}
+
+/// What the model reads when nothing was charged: what happened, and what to do next.
+fn nothing(answer: &Answer<Confirm>) -> &'static str {
+    match answer {
+        Answer::Accept(_) => {
+            "Nothing was charged: the box was not ticked. Ask again later if it is still needed."
+        }
+        Answer::Decline => "Nothing was charged: the person said no. Do not ask again for this.",
+        Answer::Cancel => {
+            "Nothing was charged: the question was dismissed. Ask again later if it is still needed."
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    stage::run("charges", DefaultLedger::Sqlite, |server, data| {
+        Ok(server
+            .state(Account(data.record()?))
+            .tool(
+                tool("charge_bad", charge_bad)
+                    .description("Charges, then asks. Shows what not to do."),
+            )
+            .tool(tool("charge_good", charge_good).description("Asks, then charges."))
+            .tool(tool("charge_once", charge_once).description("Charges once, then asks."))
+            .tool(
+                tool("charge_insistent", charge_insistent)
+                    .description("Asks up to twice, then charges."),
+            ))
+    })
+    .await
+}
