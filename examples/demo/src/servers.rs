@@ -1,0 +1,141 @@
+//! Server processes on loopback: started here, ended here, nothing left behind.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mrtr_ledger::Ledger as _;
+use mrtr_ledger_sqlite::SqliteLedger;
+use stage::record::{Entry, Record};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::Fault;
+use crate::wire::Wire;
+
+/// How long a server may take to say where it listens.
+const START: Duration = Duration::from_secs(30);
+
+/// Where the example servers' binaries are, and which guards they run without.
+#[derive(Debug, Clone)]
+pub(crate) struct Stage {
+    pub(crate) binaries: PathBuf,
+    pub(crate) without: Vec<String>,
+}
+
+/// How a server is to be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    example: &'static str,
+    flags: Vec<String>,
+    data: Arc<TempDir>,
+}
+
+/// A server that runs. Killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) url: String,
+    plan: Plan,
+    child: Child,
+    stage: Stage,
+}
+
+impl Stage {
+    /// A server of this example, with a data directory of its own.
+    pub(crate) fn plan(&self, example: &'static str) -> Result<Plan, Fault> {
+        let data = tempfile::Builder::new().prefix("mrtr-demo-").tempdir()?;
+        Ok(Plan { example, flags: Vec::new(), data: Arc::new(data) })
+    }
+
+    pub(crate) async fn start(&self, plan: &Plan) -> Result<Server, Fault> {
+        let mut child = self.command(plan).spawn().map_err(|error| {
+            Fault(format!("{} does not start: {error}; is it built?", self.binary(plan.example).display()))
+        })?;
+        let stdout = child.stdout.take().ok_or_else(|| Fault("no stdout".into()))?;
+        let mut line = String::new();
+        let announced = tokio::time::timeout(START, BufReader::new(stdout).read_line(&mut line)).await;
+        let url = line.trim().strip_prefix("listening on ").map(str::to_owned);
+        match (announced, url) {
+            (Ok(Ok(_)), Some(url)) => Ok(Server { url, plan: plan.clone(), child, stage: self.clone() }),
+            _ => Err(Fault(format!("{} did not say where it listens: {line:?}", plan.example))),
+        }
+    }
+
+    /// Starts a server that is expected not to start: its exit and what it printed on stderr.
+    pub(crate) async fn fail_to_start(&self, plan: &Plan) -> Result<(ExitStatus, String), Fault> {
+        let mut child = self.command(plan).stderr(Stdio::piped()).spawn()?;
+        let mut stderr = child.stderr.take().ok_or_else(|| Fault("no stderr".into()))?;
+        let mut text = String::new();
+        let ended = async { tokio::join!(stderr.read_to_string(&mut text), child.wait()) };
+        match tokio::time::timeout(START, ended).await {
+            Ok((_, status)) => Ok((status?, text)),
+            Err(_) => Err(Fault(format!("{} started, and should not have", plan.example))),
+        }
+    }
+
+    fn binary(&self, example: &str) -> PathBuf {
+        self.binaries.join(example).with_extension(std::env::consts::EXE_EXTENSION)
+    }
+
+    fn command(&self, plan: &Plan) -> Command {
+        let mut command = Command::new(self.binary(plan.example));
+        command.arg("--until-stdin-closes").args(&plan.flags);
+        if plan.example != "greedy" {
+            command.arg("--data").arg(plan.data.path());
+            for guard in &self.without {
+                command.arg("--without").arg(guard);
+            }
+        }
+        // stdin stays open while this process lives: its end is the server's end.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        command.env_remove("MRTR_KEYS").env_remove("RUST_LOG");
+        command
+    }
+}
+
+impl Plan {
+    pub(crate) fn flag(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.flags.push(name.into());
+        self.flags.push(value.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
+    /// The path of a file in the data directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.data.path().join(name)
+    }
+
+    /// What the example recorded of its effects.
+    pub(crate) fn record(&self) -> Result<Vec<Entry>, Fault> {
+        Ok(Record::read(self.path(Record::FILE))?)
+    }
+}
+
+impl Server {
+    /// Raw requests to this server, by alice.
+    pub(crate) fn wire(&self) -> Wire {
+        Wire::new(&self.url)
+    }
+
+    pub(crate) fn record(&self) -> Result<Vec<Entry>, Fault> {
+        self.plan.record()
+    }
+
+    /// Ends the process as a power cut would, with SIGKILL.
+    pub(crate) async fn kill(&mut self) -> Result<(), Fault> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// Starts the same server again, on a port of its own.
+    pub(crate) async fn start_again(&self) -> Result<Server, Fault> {
+        self.stage.start(&self.plan).await
+    }
+}
+
+/// Rounds with a stored outcome in a ledger file, read beside the server that writes it.
+pub(crate) async fn settled_rounds(ledger: &Path) -> Result<u64, Fault> {
+    let ledger = SqliteLedger::open(ledger)?;
+    Ok(ledger.rows().await?.settled_rounds)
+}
