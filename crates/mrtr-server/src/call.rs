@@ -434,7 +434,21 @@ impl Job {
             }
             Ok(Redemption::InProgress { retry_after }) => return Reply::in_progress(retry_after),
             Ok(Redemption::Conflict) => return rejected(Reason::AlreadyUsed),
-            Ok(Redemption::Expired) => return rejected(Reason::Expired),
+            // By the ledger's clock the time is over; what came of an earlier run is told all the same.
+            Ok(Redemption::Expired) => {
+                return match durability
+                    .ledger
+                    .lookup(RowKind::Round, key, fingerprint)
+                    .await
+                {
+                    Ok(Found::Absent) => rejected(Reason::Expired),
+                    Ok(found) => durability.found(found, &key, &fingerprint, &caller),
+                    Err(error) => {
+                        tracing::error!(%error, "no word from the ledger on a look-up");
+                        Reply::unavailable("The replay ledger did not answer; nothing was run.")
+                    }
+                };
+            }
             Ok(Redemption::StaleEpoch) => {
                 durability.forget_epoch();
                 return rejected(Reason::StaleEpoch);

@@ -33,3 +33,8 @@ pub use crate::server::Server;
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
 pub use mrtr_protocol::{Kind, ToolAnnotations};
 pub use mrtr_state::Principal;
+
+/// The README's code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -83,17 +83,38 @@ impl Case {
 
 /// Prints a section's rows as a table.
 pub(crate) fn table(rows: &[Row], out: &mut impl std::io::Write) -> std::io::Result<()> {
-    let Some(first) = rows.first() else { return Ok(()) };
-    let width = |of: fn(&Row) -> &str, least: usize, most: usize| {
-        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).clamp(least, most)
+    let Some(first) = rows.first() else {
+        return Ok(());
     };
-    let (cases, expected) = (width(|row| &row.case, 24, 58), width(|row| &row.expected, 12, 46));
+    let width = |of: fn(&Row) -> &str, least: usize, most: usize| {
+        rows.iter()
+            .map(|row| of(row).chars().count())
+            .max()
+            .unwrap_or(0)
+            .clamp(least, most)
+    };
+    let (cases, expected) = (
+        width(|row| &row.case, 24, 58),
+        width(|row| &row.expected, 12, 46),
+    );
     writeln!(out, "\n  {}", first.section.to_uppercase())?;
-    writeln!(out, "     {:cases$}  {:expected$}  measured", "case", "expected")?;
+    writeln!(
+        out,
+        "     {:cases$}  {:expected$}  measured",
+        "case", "expected"
+    )?;
     for row in rows {
         let mark = if row.ok { "ok " } else { "NO " };
-        let measured = if row.ok && row.measured.chars().count() > 46 { "as expected" } else { &row.measured };
-        writeln!(out, " {mark} {:cases$}  {:expected$}  {measured}", row.case, row.expected)?;
+        let measured = if row.ok && row.measured.chars().count() > 46 {
+            "as expected"
+        } else {
+            &row.measured
+        };
+        writeln!(
+            out,
+            " {mark} {:cases$}  {:expected$}  {measured}",
+            row.case, row.expected
+        )?;
     }
     Ok(())
 }

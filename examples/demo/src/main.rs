@@ -7,6 +7,11 @@
 //! cargo xtask demo --sabotage    one guard off at a time: each row that it governs must turn red
 //! ```
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "only JSON values are indexed, and what is not there is null"
+)]
+
 mod board;
 mod people;
 mod sabotage;
@@ -51,14 +56,27 @@ struct Options {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { json: false, sabotage: false, binaries: PathBuf::new() };
+    let mut options = Options {
+        json: false,
+        sabotage: false,
+        binaries: PathBuf::new(),
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => options.json = true,
             "--sabotage" => options.sabotage = true,
-            "--bin-dir" => options.binaries = arguments.next().ok_or("--bin-dir needs a directory")?.into(),
-            other => return Err(format!("{other:?} is not known here; there are --json and --sabotage")),
+            "--bin-dir" => {
+                options.binaries = arguments
+                    .next()
+                    .ok_or("--bin-dir needs a directory")?
+                    .into()
+            }
+            other => {
+                return Err(format!(
+                    "{other:?} is not known here; there are --json and --sabotage"
+                ));
+            }
         }
     }
     if options.binaries.as_os_str().is_empty() {
@@ -78,7 +96,10 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let stage = Stage { binaries: options.binaries.clone(), without: Vec::new() };
+    let stage = Stage {
+        binaries: options.binaries.clone(),
+        without: Vec::new(),
+    };
     let as_expected = if options.sabotage {
         sabotage::run(&stage, options.json).await
     } else {
@@ -100,12 +121,22 @@ async fn play(stage: &Stage, json: bool) -> std::io::Result<bool> {
     let total = cases.len();
     let mut rows: Vec<Row> = Vec::with_capacity(total);
     for (number, case) in cases.iter().enumerate() {
-        progress(number + 1, total, &format!("{}: {}", case.section, case.case));
+        progress(
+            number + 1,
+            total,
+            &format!("{}: {}", case.section, case.case),
+        );
         rows.push(case.play(stage).await);
-        let section_ends = cases.get(number + 1).is_none_or(|next| next.section != case.section);
+        let section_ends = cases
+            .get(number + 1)
+            .is_none_or(|next| next.section != case.section);
         if section_ends && !json {
             clear_progress();
-            let section: Vec<Row> = rows.iter().filter(|row| row.section == case.section).cloned().collect();
+            let section: Vec<Row> = rows
+                .iter()
+                .filter(|row| row.section == case.section)
+                .cloned()
+                .collect();
             board::table(&section, &mut std::io::stdout().lock())?;
         }
     }
@@ -115,7 +146,11 @@ async fn play(stage: &Stage, json: bool) -> std::io::Result<bool> {
     if json {
         writeln!(stdout, "{}", serde_json::json!({ "rows": rows }))?;
     } else {
-        writeln!(stdout, "\n  {} of {total} rows as expected.", total - failed)?;
+        writeln!(
+            stdout,
+            "\n  {} of {total} rows as expected.",
+            total - failed
+        )?;
     }
     Ok(failed == 0)
 }

@@ -18,7 +18,10 @@ pub(crate) struct Person {
 
 impl Person {
     fn new(answer: Result<FormAnswer, &'static str>) -> Self {
-        Self { answer, prompts: Arc::default() }
+        Self {
+            answer,
+            prompts: Arc::default(),
+        }
     }
 
     /// Ticks the box and submits.
@@ -77,12 +80,20 @@ impl Desk {
             .on_form(person.clone())
             .transport(recording.clone())
             .build()?;
-        Ok(Self { client, person, recording })
+        Ok(Self {
+            client,
+            person,
+            recording,
+        })
     }
 
     /// Calls a tool and returns the text that the model reads.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<String, Fault> {
-        let result = self.client.call_tool(tool, arguments).await.map_err(|error| Fault(error.to_string()))?;
+        let result = self
+            .client
+            .call_tool(tool, arguments)
+            .await
+            .map_err(|error| Fault(error.to_string()))?;
         Ok(result.joined_text())
     }
 
@@ -93,12 +104,17 @@ impl Desk {
     /// `2 requests with different ids`, as they crossed the wire.
     pub(crate) fn requests_in_words(&self) -> String {
         let exchanges = self.exchanges();
-        let mut ids: Vec<String> = exchanges.iter().map(|exchange| exchange.request["id"].to_string()).collect();
+        let mut ids: Vec<String> = exchanges
+            .iter()
+            .map(|exchange| exchange.request["id"].to_string())
+            .collect();
         ids.sort();
         ids.dedup();
         match (exchanges.len(), ids.len()) {
             (1, 1) => "1 request".into(),
-            (requests, different) if requests == different => format!("{requests} requests with different ids"),
+            (requests, different) if requests == different => {
+                format!("{requests} requests with different ids")
+            }
             (requests, different) => format!("{requests} requests with {different} ids"),
         }
     }
@@ -106,5 +122,9 @@ impl Desk {
 
 /// `1 entry`, `2 entries`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+    if number == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{number} {many}")
+    }
 }

@@ -25,24 +25,42 @@ pub(crate) async fn run(stage: &Stage, as_json: bool) -> std::io::Result<bool> {
     let mut ungoverned: Vec<(String, &'static str)> = Vec::new();
     for case in sections::all() {
         match case.governed {
-            Governed::By(governs) => lines.push(Line { case, governs, rows: Vec::new() }),
-            Governed::Not(why) => ungoverned.push((format!("{}: {}", case.section, case.case), why)),
+            Governed::By(governs) => lines.push(Line {
+                case,
+                governs,
+                rows: Vec::new(),
+            }),
+            Governed::Not(why) => {
+                ungoverned.push((format!("{}: {}", case.section, case.case), why))
+            }
         }
     }
     let total = lines.len() * Guard::ALL.len();
     let mut number = 0;
     for guard in Guard::ALL {
-        let bare = Stage { without: vec![guard.to_string()], ..stage.clone() };
+        let bare = Stage {
+            without: vec![guard.to_string()],
+            ..stage.clone()
+        };
         for line in &mut lines {
             number += 1;
-            progress(number, total, &format!("without {guard}: {}", line.case.case));
+            progress(
+                number,
+                total,
+                &format!("without {guard}: {}", line.case.case),
+            );
             line.rows.push(line.case.play(&bare).await);
         }
     }
     clear_progress();
-    let green = lines.iter().filter(|line| line.red_without(line.governs) != Some(true)).count();
-    let idle: Vec<Guard> =
-        Guard::ALL.into_iter().filter(|guard| lines.iter().all(|line| line.governs != *guard)).collect();
+    let green = lines
+        .iter()
+        .filter(|line| line.red_without(line.governs) != Some(true))
+        .count();
+    let idle: Vec<Guard> = Guard::ALL
+        .into_iter()
+        .filter(|guard| lines.iter().all(|line| line.governs != *guard))
+        .collect();
     let mut stdout = std::io::stdout().lock();
     if as_json {
         writeln!(stdout, "{}", to_json(&lines))?;
@@ -52,7 +70,10 @@ pub(crate) async fn run(stage: &Stage, as_json: bool) -> std::io::Result<bool> {
             writeln!(stdout, "  No row is governed by `{guard}`.")?;
         }
         match green {
-            0 => writeln!(stdout, "\n  Every governed row turned red without its guard.")?,
+            0 => writeln!(
+                stdout,
+                "\n  Every governed row turned red without its guard."
+            )?,
             some => writeln!(stdout, "\n  {some} rows stayed green without their guard.")?,
         }
     }
@@ -66,10 +87,21 @@ impl Line {
     }
 }
 
-fn print(lines: &[Line], ungoverned: &[(String, &'static str)], out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn print(
+    lines: &[Line],
+    ungoverned: &[(String, &'static str)],
+    out: &mut impl std::io::Write,
+) -> std::io::Result<()> {
     let name = |line: &Line| format!("{}: {}", line.case.section, line.case.case);
-    let width = lines.iter().map(|line| name(line).chars().count()).max().unwrap_or(0);
-    writeln!(out, "\n  ONE GUARD OFF AT A TIME   (RED: its guard is off, and the row says so; red: another guard's row fell too)\n")?;
+    let width = lines
+        .iter()
+        .map(|line| name(line).chars().count())
+        .max()
+        .unwrap_or(0);
+    writeln!(
+        out,
+        "\n  ONE GUARD OFF AT A TIME   (RED: its guard is off, and the row says so; red: another guard's row fell too)\n"
+    )?;
     write!(out, "  {:width$}", "row")?;
     for guard in Guard::ALL {
         write!(out, "  {guard:<9}")?;
@@ -100,7 +132,12 @@ fn to_json(lines: &[Line]) -> serde_json::Value {
         let without: serde_json::Map<_, _> = Guard::ALL
             .iter()
             .zip(&line.rows)
-            .map(|(guard, row)| (guard.to_string(), json!({ "measured": row.measured, "red": !row.ok })))
+            .map(|(guard, row)| {
+                (
+                    guard.to_string(),
+                    json!({ "measured": row.measured, "red": !row.ok }),
+                )
+            })
             .collect();
         json!({
             "section": line.case.section,

@@ -46,37 +46,64 @@ impl Stage {
     /// A server of this example, with a data directory of its own.
     pub(crate) fn plan(&self, example: &'static str) -> Result<Plan, Fault> {
         let data = tempfile::Builder::new().prefix("mrtr-demo-").tempdir()?;
-        Ok(Plan { example, flags: Vec::new(), data: Arc::new(data) })
+        Ok(Plan {
+            example,
+            flags: Vec::new(),
+            data: Arc::new(data),
+        })
     }
 
     pub(crate) async fn start(&self, plan: &Plan) -> Result<Server, Fault> {
         let mut child = self.command(plan).spawn().map_err(|error| {
-            Fault(format!("{} does not start: {error}; is it built?", self.binary(plan.example).display()))
+            Fault(format!(
+                "{} does not start: {error}; is it built?",
+                self.binary(plan.example).display()
+            ))
         })?;
-        let stdout = child.stdout.take().ok_or_else(|| Fault("no stdout".into()))?;
+        let stdout = child
+            .stdout
+            .take()
+            .ok_or_else(|| Fault("no stdout".into()))?;
         let mut line = String::new();
-        let announced = tokio::time::timeout(START, BufReader::new(stdout).read_line(&mut line)).await;
+        let announced =
+            tokio::time::timeout(START, BufReader::new(stdout).read_line(&mut line)).await;
         let url = line.trim().strip_prefix("listening on ").map(str::to_owned);
         match (announced, url) {
-            (Ok(Ok(_)), Some(url)) => Ok(Server { url, plan: plan.clone(), child, stage: self.clone() }),
-            _ => Err(Fault(format!("{} did not say where it listens: {line:?}", plan.example))),
+            (Ok(Ok(_)), Some(url)) => Ok(Server {
+                url,
+                plan: plan.clone(),
+                child,
+                stage: self.clone(),
+            }),
+            _ => Err(Fault(format!(
+                "{} did not say where it listens: {line:?}",
+                plan.example
+            ))),
         }
     }
 
     /// Starts a server that is expected not to start: its exit and what it printed on stderr.
     pub(crate) async fn fail_to_start(&self, plan: &Plan) -> Result<(ExitStatus, String), Fault> {
         let mut child = self.command(plan).stderr(Stdio::piped()).spawn()?;
-        let mut stderr = child.stderr.take().ok_or_else(|| Fault("no stderr".into()))?;
+        let mut stderr = child
+            .stderr
+            .take()
+            .ok_or_else(|| Fault("no stderr".into()))?;
         let mut text = String::new();
         let ended = async { tokio::join!(stderr.read_to_string(&mut text), child.wait()) };
         match tokio::time::timeout(START, ended).await {
             Ok((_, status)) => Ok((status?, text)),
-            Err(_) => Err(Fault(format!("{} started, and should not have", plan.example))),
+            Err(_) => Err(Fault(format!(
+                "{} started, and should not have",
+                plan.example
+            ))),
         }
     }
 
     fn binary(&self, example: &str) -> PathBuf {
-        self.binaries.join(example).with_extension(std::env::consts::EXE_EXTENSION)
+        self.binaries
+            .join(example)
+            .with_extension(std::env::consts::EXE_EXTENSION)
     }
 
     fn command(&self, plan: &Plan) -> Command {
@@ -89,7 +116,11 @@ impl Stage {
             }
         }
         // stdin stays open while this process lives: its end is the server's end.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
         command.env_remove("MRTR_KEYS").env_remove("RUST_LOG");
         command
     }
@@ -98,7 +129,8 @@ impl Stage {
 impl Plan {
     pub(crate) fn flag(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.flags.push(name.into());
-        self.flags.push(value.as_ref().to_string_lossy().into_owned());
+        self.flags
+            .push(value.as_ref().to_string_lossy().into_owned());
         self
     }
 

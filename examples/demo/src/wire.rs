@@ -33,15 +33,26 @@ pub(crate) struct Answer {
 impl Wire {
     pub(crate) fn new(url: &str) -> Self {
         let http = reqwest::Client::new();
-        Self { http, url: url.into(), token: "alice-token".into(), capabilities: form() }
+        Self {
+            http,
+            url: url.into(),
+            token: "alice-token".into(),
+            capabilities: form(),
+        }
     }
 
     pub(crate) fn by(&self, token: &str) -> Self {
-        Self { token: token.into(), ..self.clone() }
+        Self {
+            token: token.into(),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn declaring(&self, capabilities: Value) -> Self {
-        Self { capabilities, ..self.clone() }
+        Self {
+            capabilities,
+            ..self.clone()
+        }
     }
 
     /// A first call.
@@ -50,16 +61,38 @@ impl Wire {
     }
 
     /// A retry: these answers, this state.
-    pub(crate) async fn retry(&self, tool: &str, arguments: &Value, answers: &Value, state: &str) -> Result<Answer, Fault> {
-        self.send(tool, arguments, &json!({ "inputResponses": answers, "requestState": state })).await
+    pub(crate) async fn retry(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        answers: &Value,
+        state: &str,
+    ) -> Result<Answer, Fault> {
+        self.send(
+            tool,
+            arguments,
+            &json!({ "inputResponses": answers, "requestState": state }),
+        )
+        .await
     }
 
     /// A call with these further params.
-    pub(crate) async fn send(&self, tool: &str, arguments: &Value, more: &Value) -> Result<Answer, Fault> {
-        let response = self.request(tool, self.body(tool, arguments, more)).send().await?;
+    pub(crate) async fn send(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        more: &Value,
+    ) -> Result<Answer, Fault> {
+        let response = self
+            .request(tool, self.body(tool, arguments, more))
+            .send()
+            .await?;
         let status = response.status();
         let bytes = response.bytes().await?;
-        Ok(Answer { status, body: serde_json::from_slice(&bytes)? })
+        Ok(Answer {
+            status,
+            body: serde_json::from_slice(&bytes)?,
+        })
     }
 
     pub(crate) fn body(&self, tool: &str, arguments: &Value, more: &Value) -> Value {
@@ -103,7 +136,9 @@ impl Answer {
 
     /// The message of the question under this key.
     pub(crate) fn question(&self, key: &str) -> &str {
-        self.body["result"]["inputRequests"][key]["params"]["message"].as_str().unwrap_or_default()
+        self.body["result"]["inputRequests"][key]["params"]["message"]
+            .as_str()
+            .unwrap_or_default()
     }
 
     pub(crate) fn is_replayed(&self) -> bool {
@@ -115,13 +150,17 @@ impl Answer {
     }
 
     pub(crate) fn text(&self) -> &str {
-        self.body["result"]["content"][0]["text"].as_str().unwrap_or_default()
+        self.body["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap_or_default()
     }
 
     /// The outcome in the words of the tables: why a state was refused, or what was answered.
     pub(crate) fn in_words(&self) -> String {
         if let Some(message) = self.body["error"]["message"].as_str() {
-            let refused = message.strip_prefix("Invalid requestState: ").and_then(|words| words.split(". ").next());
+            let refused = message
+                .strip_prefix("Invalid requestState: ")
+                .and_then(|words| words.split(". ").next());
             return refused.unwrap_or(message).to_owned();
         }
         if self.asks() {
@@ -151,11 +190,17 @@ pub(crate) struct Recording {
 impl Recording {
     pub(crate) fn new() -> Result<Self, Fault> {
         let inner = HttpTransport::new().map_err(|error| Fault(error.to_string()))?;
-        Ok(Self { inner, exchanges: Arc::default() })
+        Ok(Self {
+            inner,
+            exchanges: Arc::default(),
+        })
     }
 
     pub(crate) fn exchanges(&self) -> Vec<Exchange> {
-        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.exchanges
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -169,9 +214,18 @@ impl Transport for Recording {
                 bytes.extend_from_slice(&chunk);
             }
             let answer = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            let exchange = Exchange { request: sent, answer };
-            self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
-            Ok(http::Response::from_parts(head, ResponseBody::from_bytes(bytes.into())))
+            let exchange = Exchange {
+                request: sent,
+                answer,
+            };
+            self.exchanges
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(exchange);
+            Ok(http::Response::from_parts(
+                head,
+                ResponseBody::from_bytes(bytes.into()),
+            ))
         })
     }
 }

@@ -21,7 +21,7 @@ const WALL_CLOCK: &[&str] = &[
 const TIMELESS: &[&str] = &[
     "crates/mrtr-protocol/",
     "crates/mrtr-state",
-    "crates/mrtr-ledger",
+    "crates/mrtr-ledger/",
 ];
 
 // Spelt in two halves, so that this file does not break the rules that it holds.

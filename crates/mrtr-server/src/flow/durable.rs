@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mrtr_ledger::{
-    Account, Claim, Claimed, Fingerprint, Ledger, Owner, RowKey, Settled, Settlement, Token,
+    Account, Claim, Claimed, Fingerprint, Found, Kind, Ledger, Owner, RowKey, Settled, Settlement,
+    Token,
 };
 use mrtr_state::{Epoch, FlowId, Principal, RequestDigest, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -154,12 +155,32 @@ impl Durable {
             Ok(Claimed::InProgress { retry_after }) => {
                 Begun::Ended(End::StepInProgress { retry_after })
             }
-            Ok(Claimed::Expired) => Begun::Ended(End::FlowExpired),
+            Ok(Claimed::Expired) => self.after_expiry(step, key, fingerprint).await,
             Ok(Claimed::StaleEpoch) => Begun::Ended(End::StaleEpoch),
             Ok(Claimed::StaleOwner) => Begun::Ended(End::RoundWithdrawn),
             Ok(Claimed::Full) | Err(_) => Begun::Ended(End::LedgerUnavailable),
             // `Conflict` cannot be: flow, principal and request are bound to the state. If it is, nothing is certain.
             Ok(Claimed::Abandoned | Claimed::Conflict | _) => unknown(),
+        }
+    }
+
+    /// The flow's time is over: no step begins, and one that has run says what came of it.
+    async fn after_expiry(&self, step: &str, key: RowKey, fingerprint: Fingerprint) -> Begun<'_> {
+        match self.ledger.lookup(Kind::Step, key, fingerprint).await {
+            Ok(Found::Absent) => Begun::Ended(End::FlowExpired),
+            Ok(Found::InProgress { retry_after }) => {
+                Begun::Ended(End::StepInProgress { retry_after })
+            }
+            Ok(Found::Settled(stored)) => match self.read(&key, &fingerprint, stored) {
+                Some(outcome) => Begun::Before(outcome),
+                None => Begun::Ended(End::StepUnknown {
+                    step: step.to_owned(),
+                }),
+            },
+            Ok(_) => Begun::Ended(End::StepUnknown {
+                step: step.to_owned(),
+            }),
+            Err(_) => Begun::Ended(End::LedgerUnavailable),
         }
     }
 

@@ -284,6 +284,3 @@ impl fmt::Debug for DurableFlow {
         f.debug_struct("DurableFlow").finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

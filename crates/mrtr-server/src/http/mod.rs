@@ -71,9 +71,12 @@ where
     }
 }
 
-/// A request that is refused before a method sees it.
+/// A request that is refused before a method sees it. Boxed, because nearly all requests are not.
 #[derive(Debug)]
-struct Refused {
+struct Refused(Box<Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
     status: StatusCode,
     id: Option<RequestId>,
     error: ErrorObject,
@@ -81,35 +84,46 @@ struct Refused {
 }
 
 impl Refused {
-    fn new(status: StatusCode, code: i64, message: impl Into<String>) -> Self {
-        Self {
+    fn new(status: StatusCode, id: Option<RequestId>, error: ErrorObject) -> Self {
+        Self(Box::new(Refusal {
             status,
-            id: None,
-            error: ErrorObject::new(code, message),
+            id,
+            error,
             header: None,
-        }
+        }))
     }
 
     /// A refusal by HTTP itself; the body is a JSON-RPC error without an id.
     fn by_status(status: StatusCode, message: impl Into<String>) -> Self {
-        Self::new(status, code::INVALID_REQUEST, message)
+        Self::new(
+            status,
+            None,
+            ErrorObject::new(code::INVALID_REQUEST, message),
+        )
     }
 
     fn bad(id: &RequestId, code: i64, message: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.clone()),
-            ..Self::new(StatusCode::BAD_REQUEST, code, message)
-        }
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            Some(id.clone()),
+            ErrorObject::new(code, message),
+        )
     }
 
     fn with_header(mut self, name: http::HeaderName, value: &'static str) -> Self {
-        self.header = Some((name, HeaderValue::from_static(value)));
+        self.0.header = Some((name, HeaderValue::from_static(value)));
         self
     }
 
     fn into_response(self) -> HttpReply {
-        let mut response = json(self.status, write_error(self.id.as_ref(), &self.error));
-        if let Some((name, value)) = self.header {
+        let Refusal {
+            status,
+            id,
+            error,
+            header,
+        } = *self.0;
+        let mut response = json(status, write_error(id.as_ref(), &error));
+        if let Some((name, value)) = header {
             response.headers_mut().insert(name, value);
         }
         response
@@ -145,12 +159,7 @@ where
         }
         Err(error) => {
             let (id, error) = (error.id().cloned(), error.to_error_object());
-            return Err(Refused {
-                status: StatusCode::BAD_REQUEST,
-                id,
-                error,
-                header: None,
-            });
+            return Err(Refused::new(StatusCode::BAD_REQUEST, id, error));
         }
     };
     check_strictly(inner, &body, Some(&request.id))?;
@@ -193,12 +202,11 @@ where
     meta.protocol_version().map_err(|error| invalid(&error))?;
     if described.version() != REVISION {
         let error = ErrorObject::unsupported_version(described.version(), [REVISION]);
-        return Err(Refused {
-            status: StatusCode::BAD_REQUEST,
-            id: Some(request.id),
+        return Err(Refused::new(
+            StatusCode::BAD_REQUEST,
+            Some(request.id),
             error,
-            header: None,
-        });
+        ));
     }
     let capabilities = meta
         .client_capabilities()
@@ -217,12 +225,7 @@ where
                 code::METHOD_NOT_FOUND,
                 format!("Method not found: {unknown}"),
             );
-            return Err(Refused {
-                status: StatusCode::NOT_FOUND,
-                id: Some(request.id),
-                error,
-                header: None,
-            });
+            return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
         }
     };
     Ok(match reply.outcome {
@@ -311,11 +314,12 @@ where
 
 /// One pass for what serde_json lets through.
 fn check_strictly(inner: &Inner, body: &[u8], id: Option<&RequestId>) -> Result<(), Refused> {
-    strict::check_with(body, inner.limits.depth).map_err(|violation| Refused {
-        status: StatusCode::BAD_REQUEST,
-        id: id.cloned(),
-        error: violation.to_error_object(),
-        header: None,
+    strict::check_with(body, inner.limits.depth).map_err(|violation| {
+        Refused::new(
+            StatusCode::BAD_REQUEST,
+            id.cloned(),
+            violation.to_error_object(),
+        )
     })
 }
 

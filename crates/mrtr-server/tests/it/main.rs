@@ -1,5 +1,12 @@
 //! The server from outside: whole HTTP requests in, whole HTTP responses out, no socket between.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "in a test, what panics has failed"
+)]
+
 mod bank;
 mod cases;
 mod durable;

@@ -10,7 +10,9 @@ use crate::servers::Stage;
 use crate::wire::Answer;
 
 const SECTION: &str = "answers";
-const JOURNAL: Governed = Governed::Not("an answer counts only for a question that the state names as open; there is no switch");
+const JOURNAL: Governed = Governed::Not(
+    "an answer counts only for a question that the state names as open; there is no switch",
+);
 
 fn expense() -> Value {
     json!({ "amount": 250, "memo": "train" })
@@ -18,32 +20,45 @@ fn expense() -> Value {
 
 /// What came back, and what happened: `asked, 0 entries`.
 fn outcome(asked: &str, answer: &Answer, entries: usize) -> String {
-    let words = if answer.asks() { asked.to_owned() } else { answer.in_words() };
+    let words = if answer.asks() {
+        asked.to_owned()
+    } else {
+        answer.in_words()
+    };
     format!("{words}, {}", count(entries, "entry", "entries"))
 }
 
 pub(crate) fn cases() -> Vec<Case> {
     // A retry of the expense with these answers, on the state of a first round.
     let retried = |case: &str, answers: Value| {
-        Case::new(SECTION, case, "asked again, 0 entries", JOURNAL, move |stage: Stage| {
-            let answers = answers.clone();
-            async move {
-                let server = stage.start(&stage.plan("expenses")?).await?;
-                let wire = server.wire();
-                let asked = wire.call("submit_expense", &expense()).await?;
-                let again = wire.retry("submit_expense", &expense(), &answers, asked.state()?).await?;
-                let measured = outcome("asked again", &again, server.record()?.len());
-                // The same question can still be answered.
-                if again.asks() {
-                    wire.retry("submit_expense", &expense(), &confirmed(), again.state()?).await?;
-                    let entries = server.record()?.len();
-                    if entries != 1 {
-                        return Err(Fault(format!("{entries} entries after a good answer")));
+        Case::new(
+            SECTION,
+            case,
+            "asked again, 0 entries",
+            JOURNAL,
+            move |stage: Stage| {
+                let answers = answers.clone();
+                async move {
+                    let server = stage.start(&stage.plan("expenses")?).await?;
+                    let wire = server.wire();
+                    let asked = wire.call("submit_expense", &expense()).await?;
+                    let again = wire
+                        .retry("submit_expense", &expense(), &answers, asked.state()?)
+                        .await?;
+                    let measured = outcome("asked again", &again, server.record()?.len());
+                    // The same question can still be answered.
+                    if again.asks() {
+                        wire.retry("submit_expense", &expense(), &confirmed(), again.state()?)
+                            .await?;
+                        let entries = server.record()?.len();
+                        if entries != 1 {
+                            return Err(Fault(format!("{entries} entries after a good answer")));
+                        }
                     }
+                    Ok(measured)
                 }
-                Ok(measured)
-            }
-        })
+            },
+        )
     };
     let insistent = |case: &str, action: &'static str, expected: &str| {
         Case::new(
@@ -56,7 +71,9 @@ pub(crate) fn cases() -> Vec<Case> {
                 let (wire, amount) = (server.wire(), json!({ "amount": 30 }));
                 let asked = wire.call("charge_insistent", &amount).await?;
                 let no = json!({ "confirm": { "action": action } });
-                let next = wire.retry("charge_insistent", &amount, &no, asked.state()?).await?;
+                let next = wire
+                    .retry("charge_insistent", &amount, &no, asked.state()?)
+                    .await?;
                 Ok(match next.question("confirm_again") {
                     "" if next.asks() => format!("asked something else: {}", next.in_words()),
                     "" => "not put".into(),
@@ -66,14 +83,29 @@ pub(crate) fn cases() -> Vec<Case> {
         )
     };
     vec![
-        Case::new(SECTION, "accept without a state on a first call", "asked, 0 entries", JOURNAL, |stage| async move {
-            let server = stage.start(&stage.plan("expenses")?).await?;
-            let answers = json!({ "inputResponses": confirmed() });
-            let answer = server.wire().send("submit_expense", &expense(), &answers).await?;
-            Ok(outcome("asked", &answer, server.record()?.len()))
-        }),
-        retried("an answer to a question that is not open", json!({ "another": yes() })),
-        retried("\"yes\" for a boolean", json!({ "confirm": { "action": "accept", "content": { "ok": "yes" } } })),
+        Case::new(
+            SECTION,
+            "accept without a state on a first call",
+            "asked, 0 entries",
+            JOURNAL,
+            |stage| async move {
+                let server = stage.start(&stage.plan("expenses")?).await?;
+                let answers = json!({ "inputResponses": confirmed() });
+                let answer = server
+                    .wire()
+                    .send("submit_expense", &expense(), &answers)
+                    .await?;
+                Ok(outcome("asked", &answer, server.record()?.len()))
+            },
+        ),
+        retried(
+            "an answer to a question that is not open",
+            json!({ "another": yes() }),
+        ),
+        retried(
+            "\"yes\" for a boolean",
+            json!({ "confirm": { "action": "accept", "content": { "ok": "yes" } } }),
+        ),
         retried("a missing answer", json!({})),
         Case::new(
             SECTION,
@@ -82,17 +114,37 @@ pub(crate) fn cases() -> Vec<Case> {
             Governed::Not("the client declared nothing; there is no switch"),
             |stage| async move {
                 let server = stage.start(&stage.plan("expenses")?).await?;
-                let answer = server.wire().declaring(json!({})).call("submit_expense", &expense()).await?;
-                let code = answer.code().map_or("no error".into(), |code| code.to_string());
+                let answer = server
+                    .wire()
+                    .declaring(json!({}))
+                    .call("submit_expense", &expense())
+                    .await?;
+                let code = answer
+                    .code()
+                    .map_or("no error".into(), |code| code.to_string());
                 let required = &answer.body["error"]["data"]["requiredCapabilities"];
-                let asked = if answer.body.to_string().contains("inputRequests") { "asked" } else { "nothing asked" };
+                let asked = if answer.body.to_string().contains("inputRequests") {
+                    "asked"
+                } else {
+                    "nothing asked"
+                };
                 match answer.status.as_u16() {
                     400 => Ok(format!("{code} requiring {required}, {asked}")),
-                    status => Ok(format!("HTTP {status}, {code} requiring {required}, {asked}")),
+                    status => Ok(format!(
+                        "HTTP {status}, {code} requiring {required}, {asked}"
+                    )),
                 }
             },
         ),
-        insistent("the same question under another key, after a decline", "decline", "not put"),
-        insistent("the same question under another key, after a dismissal", "cancel", "put"),
+        insistent(
+            "the same question under another key, after a decline",
+            "decline",
+            "not put",
+        ),
+        insistent(
+            "the same question under another key, after a dismissal",
+            "cancel",
+            "put",
+        ),
     ]
 }

@@ -32,7 +32,11 @@ impl Prey {
         Self::with(stage, codec, None).await
     }
 
-    async fn with(stage: &Stage, codec: &'static str, lifetime: Option<Duration>) -> Result<Self, Fault> {
+    async fn with(
+        stage: &Stage,
+        codec: &'static str,
+        lifetime: Option<Duration>,
+    ) -> Result<Self, Fault> {
         let mut plan = stage.plan("tickets")?.flag("--codec", codec);
         if let Some(lifetime) = lifetime {
             plan = plan.flag("--lifetime", lifetime.as_millis().to_string());
@@ -44,26 +48,46 @@ impl Prey {
 
     /// Presents a state with everything else as it was.
     async fn present(&self, state: &str) -> Result<Answer, Fault> {
-        self.server.wire().retry(TOOL, &two(), &confirmed(), state).await
+        self.server
+            .wire()
+            .retry(TOOL, &two(), &confirmed(), state)
+            .await
     }
 
     /// What was answered; a refusal must have charged nothing, and an acceptance must have charged.
     fn outcome(&self, answer: &Answer) -> Result<String, Fault> {
         let (words, charged) = (answer.in_words(), charged(&self.server)?);
         let consistent = (words == "accepted") != (charged == "charged nothing");
-        Ok(if consistent { words } else { format!("{words}, but {charged}") })
+        Ok(if consistent {
+            words
+        } else {
+            format!("{words}, but {charged}")
+        })
     }
 
     /// The segment that holds claims or ciphertext, and where it begins.
     fn payload(&self) -> Result<(usize, &str), Fault> {
-        let prefix: usize = self.state.split('.').take(3).map(|segment| segment.len() + 1).sum();
-        let payload = self.state.get(prefix..).and_then(|rest| rest.split('.').next());
-        Ok((prefix, payload.ok_or_else(|| Fault("the state has no payload".into()))?))
+        let prefix: usize = self
+            .state
+            .split('.')
+            .take(3)
+            .map(|segment| segment.len() + 1)
+            .sum();
+        let payload = self
+            .state
+            .get(prefix..)
+            .and_then(|rest| rest.split('.').next());
+        Ok((
+            prefix,
+            payload.ok_or_else(|| Fault("the state has no payload".into()))?,
+        ))
     }
 
     fn with_byte(&self, at: usize, byte: u8) -> Result<String, Fault> {
         let mut bytes = self.state.clone().into_bytes();
-        *bytes.get_mut(at).ok_or_else(|| Fault("the state is too short".into()))? = byte;
+        *bytes
+            .get_mut(at)
+            .ok_or_else(|| Fault("the state is too short".into()))? = byte;
         Ok(String::from_utf8(bytes)?)
     }
 
@@ -71,19 +95,31 @@ impl Prey {
     fn one_character_changed(&self) -> Result<String, Fault> {
         let (start, payload) = self.payload()?;
         let at = start + payload.len() / 2;
-        let other = if self.state.as_bytes().get(at) == Some(&b'A') { b'B' } else { b'A' };
+        let other = if self.state.as_bytes().get(at) == Some(&b'A') {
+            b'B'
+        } else {
+            b'A'
+        };
         self.with_byte(at, other)
     }
 
     /// Other texts that a careless decoder reads as the same bytes.
     fn other_spellings(&self) -> Result<Vec<String>, Fault> {
-        let mut spellings = vec![format!("{}=", self.state), format!("{}\n", self.state), format!("{} ", self.state)];
+        let mut spellings = vec![
+            format!("{}=", self.state),
+            format!("{}\n", self.state),
+            format!("{} ", self.state),
+        ];
         // The last character carries unused bits, unless its segment is a multiple of three bytes long.
         let segment = self.state.rsplit('.').next().unwrap_or_default();
         let bytes = URL_SAFE_NO_PAD.decode(segment)?;
         if bytes.len() % 3 != 0 {
             let last = self.state.len() - 1;
-            let next = self.state.as_bytes().get(last).map_or(b'B', |byte| if *byte == b'9' { b'-' } else { byte + 1 });
+            let next = self
+                .state
+                .as_bytes()
+                .get(last)
+                .map_or(b'B', |byte| if *byte == b'9' { b'-' } else { byte + 1 });
             spellings.push(self.with_byte(last, next)?);
         }
         let other_alphabet = self.state.replace('-', "+").replace('_', "/");
@@ -95,12 +131,19 @@ impl Prey {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    [("HMAC", "hmac"), ("AEAD", "aead")].into_iter().flat_map(|(name, codec)| of_codec(name, codec)).collect()
+    [("HMAC", "hmac"), ("AEAD", "aead")]
+        .into_iter()
+        .flat_map(|(name, codec)| of_codec(name, codec))
+        .collect()
 }
 
 fn of_codec(name: &'static str, codec: &'static str) -> Vec<Case> {
     let named = |case: &str| format!("{name}: {case}");
-    let inside = if codec == "hmac" { "claims" } else { "ciphertext" };
+    let inside = if codec == "hmac" {
+        "claims"
+    } else {
+        "ciphertext"
+    };
     let mut cases = vec![
         Case::new(
             SECTION,
@@ -114,7 +157,9 @@ fn of_codec(name: &'static str, codec: &'static str) -> Vec<Case> {
         ),
         Case::new(
             SECTION,
-            named(&format!("one character inside the {inside} changed, still canonical")),
+            named(&format!(
+                "one character inside the {inside} changed, still canonical"
+            )),
             "bad signature",
             Governed::By(Guard::Sealing),
             move |stage| async move {
@@ -142,11 +187,19 @@ fn of_codec(name: &'static str, codec: &'static str) -> Vec<Case> {
             move |stage| async move {
                 let prey = Prey::hunt(&stage, codec).await?;
                 let twenty = json!({ "quantity": 20 });
-                let mut answer = prey.server.wire().retry(TOOL, &twenty, &confirmed(), &prey.state).await?;
+                let mut answer = prey
+                    .server
+                    .wire()
+                    .retry(TOOL, &twenty, &confirmed(), &prey.state)
+                    .await?;
                 if answer.asks() {
                     // The question names the quantity, so a server without the guard asks again, of whoever is there.
                     let state = answer.state()?.to_owned();
-                    answer = prey.server.wire().retry(TOOL, &twenty, &confirmed(), &state).await?;
+                    answer = prey
+                        .server
+                        .wire()
+                        .retry(TOOL, &twenty, &confirmed(), &state)
+                        .await?;
                 }
                 prey.outcome(&answer)
             },
@@ -168,7 +221,10 @@ fn of_codec(name: &'static str, codec: &'static str) -> Vec<Case> {
             "bad signature",
             Governed::By(Guard::Sealing),
             move |stage| async move {
-                let (prey, other) = (Prey::hunt(&stage, codec).await?, Prey::hunt(&stage, codec).await?);
+                let (prey, other) = (
+                    Prey::hunt(&stage, codec).await?,
+                    Prey::hunt(&stage, codec).await?,
+                );
                 prey.outcome(&prey.present(&other.state).await?)
             },
         ),
@@ -190,7 +246,13 @@ fn of_codec(name: &'static str, codec: &'static str) -> Vec<Case> {
             move |stage| async move {
                 let prey = Prey::hunt(&stage, codec).await?;
                 let other = "buy_ticket_unpinned";
-                prey.outcome(&prey.server.wire().retry(other, &two(), &confirmed(), &prey.state).await?)
+                prey.outcome(
+                    &prey
+                        .server
+                        .wire()
+                        .retry(other, &two(), &confirmed(), &prey.state)
+                        .await?,
+                )
             },
         ),
         Case::new(

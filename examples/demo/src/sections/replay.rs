@@ -55,7 +55,9 @@ pub(crate) fn cases() -> Vec<Case> {
             "redeemed twice",
             Governed::Not("shows what a state is good for that nobody records"),
             |stage| async move {
-                let server = stage.start(&stage.plan("voucher")?.flag("--ledger", "none")).await?;
+                let server = stage
+                    .start(&stage.plan("voucher")?.flag("--ledger", "none"))
+                    .await?;
                 let wire = server.wire();
                 let state = asked(&wire).await?;
                 for _ in 0..2 {
@@ -75,8 +77,13 @@ pub(crate) fn cases() -> Vec<Case> {
                 let state = asked(&wire).await?;
                 let first = wire.retry(TOOL, &voucher(), &confirmed(), &state).await?;
                 let again = wire.retry(TOOL, &voucher(), &confirmed(), &state).await?;
-                let same = first.text() == again.text() && !first.is_replayed() && again.is_replayed();
-                let second = if same { "the stored result again, flagged".into() } else { again.in_words() };
+                let same =
+                    first.text() == again.text() && !first.is_replayed() && again.is_replayed();
+                let second = if same {
+                    "the stored result again, flagged".into()
+                } else {
+                    again.in_words()
+                };
                 Ok(format!("{}; {second}", redeemed(&server)?))
             },
         ),
@@ -106,7 +113,10 @@ pub(crate) fn cases() -> Vec<Case> {
                 let state = asked(&wire).await?;
                 let (voucher, answers) = (voucher(), confirmed());
                 let retries = (0..32).map(|_| wire.retry(TOOL, &voucher, &answers, &state));
-                let answers = join_all(retries).await.into_iter().collect::<Result<Vec<_>, Fault>>()?;
+                let answers = join_all(retries)
+                    .await
+                    .into_iter()
+                    .collect::<Result<Vec<_>, Fault>>()?;
                 let others: Vec<String> = answers
                     .iter()
                     .filter(|answer| answer.in_words() != "accepted" && answer.code() != Some(1001))
@@ -144,8 +154,13 @@ pub(crate) fn cases() -> Vec<Case> {
                 let old = asked(&wire).await?;
                 let bad = json!({ "confirm": { "action": "accept", "content": { "ok": "yes" } } });
                 let again = wire.retry(TOOL, &voucher(), &bad, &old).await?;
-                let asked_again = if again.asks() { "asked again".into() } else { again.in_words() };
-                wire.retry(TOOL, &voucher(), &confirmed(), again.state()?).await?;
+                let asked_again = if again.asks() {
+                    "asked again".into()
+                } else {
+                    again.in_words()
+                };
+                wire.retry(TOOL, &voucher(), &confirmed(), again.state()?)
+                    .await?;
                 let late = wire.retry(TOOL, &voucher(), &confirmed(), &old).await?;
                 let entries = count(server.record()?.len(), "entry", "entries");
                 Ok(format!("{asked_again}; {entries}; {}", late.in_words()))
@@ -164,7 +179,11 @@ async fn killed_after_settling(stage: Stage) -> Result<String, Fault> {
     let state = asked(&wire).await?;
     let params = json!({ "inputResponses": confirmed(), "requestState": state });
     let body = wire.body(TOOL, &voucher(), &params).to_string();
-    let address = server.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let address = server
+        .url
+        .trim_start_matches("http://")
+        .trim_end_matches("/mcp")
+        .to_owned();
     let mut connection = TcpStream::connect(&address).await?;
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer alice-token\r\nContent-Type: application/json\r\n\
@@ -179,8 +198,15 @@ async fn killed_after_settling(stage: Stage) -> Result<String, Fault> {
     drop(connection);
 
     let server = server.start_again().await?;
-    let again = server.wire().retry(TOOL, &voucher(), &confirmed(), &state).await?;
-    let result = if again.is_replayed() { "the stored result".into() } else { again.in_words() };
+    let again = server
+        .wire()
+        .retry(TOOL, &voucher(), &confirmed(), &state)
+        .await?;
+    let result = if again.is_replayed() {
+        "the stored result".into()
+    } else {
+        again.in_words()
+    };
     Ok(format!("{}; {result}", redeemed(&server)?))
 }
 
@@ -193,7 +219,17 @@ async fn two_servers(stage: Stage) -> Result<String, Fault> {
     let expense = json!({ "amount": 250, "memo": "train" });
     let asked = first.wire().call("submit_expense", &expense).await?;
     first.kill().await?;
-    let done = second.wire().retry("submit_expense", &expense, &confirmed(), asked.state()?).await?;
-    let completed = if done.in_words() == "accepted" { "completed".into() } else { done.in_words() };
-    Ok(format!("{completed}, {}", count(second.record()?.len(), "entry", "entries")))
+    let done = second
+        .wire()
+        .retry("submit_expense", &expense, &confirmed(), asked.state()?)
+        .await?;
+    let completed = if done.in_words() == "accepted" {
+        "completed".into()
+    } else {
+        done.in_words()
+    };
+    Ok(format!(
+        "{completed}, {}",
+        count(second.record()?.len(), "entry", "entries")
+    ))
 }

@@ -18,13 +18,24 @@ pub(crate) fn charged(server: &Server) -> Result<String, Fault> {
     let prices: Vec<String> = server
         .record()?
         .iter()
-        .map(|entry| entry.value["price"].as_str().unwrap_or("an unknown price").to_owned())
+        .map(|entry| {
+            entry.value["price"]
+                .as_str()
+                .unwrap_or("an unknown price")
+                .to_owned()
+        })
         .collect();
-    Ok(if prices.is_empty() { "charged nothing".into() } else { format!("charged {}", prices.join(" and ")) })
+    Ok(if prices.is_empty() {
+        "charged nothing".into()
+    } else {
+        format!("charged {}", prices.join(" and "))
+    })
 }
 
 async fn set_price(wire: &Wire, price: f64) -> Result<(), Fault> {
-    wire.call("set_list_price", &json!({ "price": price })).await.map(drop)
+    wire.call("set_list_price", &json!({ "price": price }))
+        .await
+        .map(drop)
 }
 
 fn one() -> Value {
@@ -34,7 +45,9 @@ fn one() -> Value {
 /// Reads the claims of a state that is not encrypted, changes their text, and writes them back without a new seal.
 pub(crate) fn forge(state: &str, from: &str, to: &str) -> Result<String, Fault> {
     let mut segments: Vec<String> = state.split('.').map(str::to_owned).collect();
-    let claims = segments.get_mut(3).ok_or_else(|| Fault("the state has no claims to edit".into()))?;
+    let claims = segments
+        .get_mut(3)
+        .ok_or_else(|| Fault("the state has no claims to edit".into()))?;
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(claims.as_bytes())?)?;
     if !text.contains(from) {
         return Err(Fault(format!("the claims do not hold {from:?}")));
@@ -55,7 +68,9 @@ async fn cash_in(wire: &Wire, tool: &str, forged: &str) -> Result<Answer, Fault>
 
 /// A state of a server that seals nothing, with the price in it changed to 1.00.
 async fn forged_state(stage: &crate::servers::Stage) -> Result<(Server, String), Fault> {
-    let open = stage.start(&stage.plan("tickets")?.flag("--codec", "unsealed")).await?;
+    let open = stage
+        .start(&stage.plan("tickets")?.flag("--codec", "unsealed"))
+        .await?;
     let asked = open.wire().call("buy_ticket", &one()).await?;
     let forged = forge(asked.state()?, "190.00", "1.00")?;
     Ok((open, forged))
@@ -73,7 +88,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 let wire = server.wire();
                 let asked = wire.call("buy_ticket", &one()).await?;
                 set_price(&wire, 210.0).await?;
-                wire.retry("buy_ticket", &one(), &confirmed(), asked.state()?).await?;
+                wire.retry("buy_ticket", &one(), &confirmed(), asked.state()?)
+                    .await?;
                 charged(&server)
             },
         ),
@@ -87,7 +103,9 @@ pub(crate) fn cases() -> Vec<Case> {
                 let wire = server.wire();
                 let asked = wire.call("buy_ticket_unpinned", &one()).await?;
                 set_price(&wire, 210.0).await?;
-                let again = wire.retry("buy_ticket_unpinned", &one(), &confirmed(), asked.state()?).await?;
+                let again = wire
+                    .retry("buy_ticket_unpinned", &one(), &confirmed(), asked.state()?)
+                    .await?;
                 let asked_again = match again.question("confirm").contains("210.00") {
                     true => "asked again at 210.00",
                     false => "not asked again",
@@ -105,12 +123,29 @@ pub(crate) fn cases() -> Vec<Case> {
                 let wire = server.wire();
                 let none = json!({});
                 let first = wire.call("buy_pair", &none).await?;
-                let second = wire.retry("buy_pair", &none, &json!({ "first": yes() }), first.state()?).await?;
+                let second = wire
+                    .retry(
+                        "buy_pair",
+                        &none,
+                        &json!({ "first": yes() }),
+                        first.state()?,
+                    )
+                    .await?;
                 if second.question("second").is_empty() {
-                    return Err(Fault(format!("the second question was not put: {}", second.in_words())));
+                    return Err(Fault(format!(
+                        "the second question was not put: {}",
+                        second.in_words()
+                    )));
                 }
                 set_price(&wire, 210.0).await?;
-                let again = wire.retry("buy_pair", &none, &json!({ "second": yes() }), second.state()?).await?;
+                let again = wire
+                    .retry(
+                        "buy_pair",
+                        &none,
+                        &json!({ "second": yes() }),
+                        second.state()?,
+                    )
+                    .await?;
                 let put = match again.question("first").contains("210.00") {
                     true => "the first is put again at 210.00",
                     false => "the first is not put again",
@@ -136,7 +171,9 @@ pub(crate) fn cases() -> Vec<Case> {
             Governed::By(Guard::Sealing),
             |stage| async move {
                 let (_open, forged) = forged_state(&stage).await?;
-                let sealed = stage.start(&stage.plan("tickets")?.flag("--codec", "aead")).await?;
+                let sealed = stage
+                    .start(&stage.plan("tickets")?.flag("--codec", "aead"))
+                    .await?;
                 let refused = cash_in(&sealed.wire(), "buy_ticket", &forged).await?;
                 Ok(format!("{}, {}", refused.in_words(), charged(&sealed)?))
             },
