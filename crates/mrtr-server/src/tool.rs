@@ -67,8 +67,11 @@ where
     A::describe_all(&mut spec);
     let start: Start = Arc::new(move |call| {
         let arguments = A::extract_all(call)?;
-        let body = handler.call(arguments);
-        Ok(Box::pin(async move { body.await.into_tool_result() }))
+        // Called inside the body, so that whatever it does before its first await is the body's too.
+        let handler = handler.clone();
+        Ok(Box::pin(async move {
+            handler.call(arguments).await.into_tool_result()
+        }))
     });
     Tool {
         name: name.into(),

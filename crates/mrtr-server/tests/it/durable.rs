@@ -13,7 +13,7 @@ use mrtr_state::{Epoch, Key, KeyRing};
 use mrtr_state_aead::AeadCodec;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::bank::{Bank, Call, Reply, accept, codec};
@@ -557,12 +557,81 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
 }
 
 #[tokio::test]
-async fn the_span_of_a_call_names_no_state_key_or_argument() {
-    let bank = Bank::new();
-    let reply = bank.send(&Call::first()).await;
-    let state = reply.state();
-    let debug = format!("{:?} {:?}", bank.server, reply.body["result"]["resultType"]);
-    assert!(!debug.contains(state) && !debug.contains("acct-7"));
-    let value: Value = reply.body;
-    assert!(value["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "bank");
+async fn what_the_ledger_calls_expired_is_looked_up() {
+    let bank_clock = Bank::new().clock;
+    let ledger_clock = mrtr_testkit::ManualClock::at(mrtr_state::Clock::now(&bank_clock));
+    let ledger = Arc::new(MemoryLedger::new(Arc::new(ledger_clock.clone())).unwrap());
+    let bank = Bank::with(|builder| builder.clock(bank_clock).ledger(Arc::clone(&ledger)));
+    let (used, unused) = (bank.open().await, bank.open().await);
+    assert_eq!(bank.send(&Call::retry(&used)).await.text(), "done 1");
+    // The ledger's clock runs ahead of the server's.
+    ledger_clock.advance(Duration::from_secs(601));
+    let again = bank.send(&Call::retry(&used)).await;
+    assert_eq!((again.text(), again.is_replayed()), ("done 1", true));
+    assert_eq!(
+        bank.send(&Call::retry(&unused)).await.reason(),
+        Some("expired")
+    );
+    assert_eq!(bank.effects.count(), 1);
+}
+
+#[tokio::test]
+async fn opaque_rejections_are_the_same_to_the_byte() {
+    let bank = Bank::with(mrtr_server::ServerBuilder::opaque_rejections);
+    let state = bank.open().await;
+    let used = bank.open().await;
+    assert_eq!(bank.send(&Call::retry(&used)).await.text(), "done 1");
+    let mut replies = vec![
+        bank.send(&Call::retry("hello")).await,
+        bank.send(&Call::retry(&"A".repeat(40_000))).await,
+        bank.send(&Call::retry(&format!("{}AAAA", &state[..state.len() - 4])))
+            .await,
+        bank.send(&Call::retry(&state).by("user-b")).await,
+        bank.send(&Call::retry(&state).argument("amount", 1)).await,
+        bank.send(&Call::retry(&used).answer("confirm", json!({ "action": "decline" })))
+            .await,
+    ];
+    bank.advance(Duration::from_secs(600));
+    replies.push(bank.send(&Call::retry(&state)).await);
+    bank.ledger.as_ref().unwrap().rotate_epoch().await.unwrap();
+    replies.push(bank.send(&Call::retry(&state)).await);
+    for reply in &replies {
+        assert_eq!(reply.code(), Some(-32602), "{reply:?}");
+        assert_eq!(reply.body, replies[0].body);
+    }
+}
+
+#[tokio::test]
+async fn bodies_of_one_principal_are_limited_and_the_others_run() {
+    let door = Door::default();
+    let bank = Bank::with(|builder| {
+        builder
+            .limits(|limits| limits.running_per_principal = 1)
+            .state(door.clone())
+            .tool(tool("t", async |State(door): State<Door>| {
+                door.reached.notify_one();
+                door.open.notified().await;
+                "done"
+            }))
+    });
+    let busy = bank.clone();
+    let slow = tokio::spawn(async move { busy.send(&first()).await });
+    door.reached.notified().await;
+    assert_eq!(
+        bank.send(&Call::of("plain", json!({}))).await.code(),
+        Some(1003)
+    );
+    assert_eq!(
+        bank.send(&Call::of("plain", json!({})).by("user-b"))
+            .await
+            .text(),
+        "done"
+    );
+    door.open.notify_one();
+    assert_eq!(slow.await.unwrap().text(), "done");
+    assert_eq!(
+        bank.send(&Call::of("plain", json!({}))).await.text(),
+        "done",
+        "the place is free again"
+    );
 }

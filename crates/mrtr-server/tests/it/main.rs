@@ -11,4 +11,6 @@ mod bank;
 mod cases;
 mod durable;
 mod flow;
+mod log;
+mod serve;
 mod wire;

@@ -1,0 +1,108 @@
+//! The ledger's row of a round, as the caller of one retry may see it.
+
+use std::sync::Arc;
+
+use mrtr_ledger::{Fingerprint, Found, Kind, RowKey, Settled, Settlement, Token};
+use mrtr_state::{Nonce, Reason, Timestamp};
+
+use super::{Caller, reject};
+use crate::ledgering;
+use crate::reply::Reply;
+use crate::server::{Durability, Inner};
+
+/// One round's row and everything that tells what it means for this request.
+pub(super) struct Row<'a> {
+    inner: &'a Inner,
+    caller: &'a Caller,
+    pub(super) durability: &'a Durability,
+    pub(super) audience: &'a str,
+    pub(super) key: RowKey,
+    fingerprint: Fingerprint,
+}
+
+impl<'a> Row<'a> {
+    /// The row of the round whose state carries this nonce and expiry; `None` where there is no ledger.
+    pub(super) fn of_round(
+        inner: &'a Inner,
+        caller: &'a Caller,
+        nonce: &Nonce,
+        exp: Timestamp,
+        fingerprint: Fingerprint,
+    ) -> Option<Self> {
+        let audience = inner.envelope.as_ref()?.audience();
+        let durability = inner.durability.as_ref()?;
+        let key = RowKey::round(audience, nonce, exp);
+        Some(Self {
+            inner,
+            caller,
+            durability,
+            audience,
+            key,
+            fingerprint,
+        })
+    }
+
+    /// What is known of the round, without claiming it; `None` when nothing is.
+    pub(super) async fn look_up(&self) -> Option<Reply> {
+        match self
+            .durability
+            .ledger
+            .lookup(Kind::Round, self.key, self.fingerprint)
+            .await
+        {
+            Ok(Found::Absent) => None,
+            Ok(found) => Some(self.found(found)),
+            Err(error) => {
+                tracing::error!(%error, "no word from the ledger on a look-up");
+                Some(Reply::unavailable(
+                    "The replay ledger did not answer; nothing was run.",
+                ))
+            }
+        }
+    }
+
+    fn found(&self, found: Found) -> Reply {
+        match found {
+            Found::Settled(stored) => self.replayed(stored),
+            Found::InProgress { retry_after } => Reply::in_progress(retry_after),
+            Found::Conflict => reject(self.inner, Reason::AlreadyUsed),
+            _ => Reply::unknown("an earlier run of this retry was cut off"),
+        }
+    }
+
+    /// The stored reply, as far as this request's client may have it.
+    pub(super) fn replayed(&self, stored: Vec<u8>) -> Reply {
+        let opened = self
+            .durability
+            .outcomes
+            .open(&self.key, &self.fingerprint, stored)
+            .ok();
+        let reply = opened.and_then(|stored| Reply::from_stored(&stored, self.caller.declared));
+        reply.unwrap_or_else(|| {
+            tracing::error!("a stored outcome cannot be read; its key may have left the ring");
+            Reply::unknown("what an earlier run of this retry stored cannot be read")
+        })
+    }
+
+    /// Keeps the reply. No response leaves before that is durable.
+    pub(super) async fn settle(&self, token: Token, reply: Reply) -> Reply {
+        let kept = reply
+            .to_stored(self.inner.limits.stored_result)
+            .and_then(|stored| {
+                self.durability
+                    .outcomes
+                    .seal(&self.key, &self.fingerprint, &stored)
+            });
+        let settlement = kept.map_or(Settlement::Abandoned, Settlement::Outcome);
+        let ledger = Arc::clone(&self.durability.ledger);
+        match ledgering::settle(&ledger, &self.inner.tasks, self.key, token, settlement).await {
+            Ok(Settled::Stored) => reply,
+            // The row was withdrawn meanwhile, and somebody was told so.
+            Ok(Settled::Refused) => match self.look_up().await {
+                Some(found) => found,
+                None => Reply::unknown("this run was given up while it ran"),
+            },
+            Err(_) => Reply::unknown("the replay ledger did not confirm that the outcome was kept"),
+        }
+    }
+}

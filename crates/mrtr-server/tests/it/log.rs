@@ -1,0 +1,75 @@
+//! What reaches the log: enough for an operator, and nothing that is somebody's secret.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::bank::{Bank, Call, accept};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Every record and span of the server's own, from one thread.
+#[tokio::test]
+async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let bank = Bank::new();
+    let asked = |memo: &str| Call::first().argument("memo", memo);
+    let state = bank
+        .send(&asked("an argument of mine"))
+        .await
+        .state()
+        .to_owned();
+    let retry = || Call::retry(&state).argument("memo", "an argument of mine");
+    bank.send(&retry().answer("confirm", accept(json!({ "ok": "an answer of mine" }))))
+        .await;
+    bank.send(&retry()).await;
+    bank.send(&retry().by("user-b")).await;
+    bank.send(&retry().by("a token of mine")).await;
+    bank.send(&Call::retry(&format!("{state}x"))).await;
+    bank.send(&asked("an argument of mine").declaring(json!({})))
+        .await;
+
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(
+        text.contains("tools/call") && text.contains("transfer"),
+        "{text}"
+    );
+    assert!(text.contains("flow="), "a hash of the flow's id: {text}");
+    assert!(
+        text.contains("different_principal") && text.contains("already_used"),
+        "reasons: {text}"
+    );
+    let middle = &state[state.len() / 2..state.len() / 2 + 24];
+    for secret in [middle, "of mine", "acct-7", "user-a", "user-b", "app-1"] {
+        assert!(!text.contains(secret), "{secret:?} is in the log: {text}");
+    }
+}
