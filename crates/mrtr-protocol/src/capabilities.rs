@@ -14,9 +14,9 @@ use crate::object::{JsonObject, RawObject};
 pub struct ClientCapabilities {
     /// Questions for a person.
     pub elicitation: Option<ElicitationCapability>,
-    /// Questions for a model. Deprecated since 2026-07-28.
+    /// Questions for a model. Deprecated since 2026-07-28: a new server calls a model provider itself.
     pub sampling: Option<SamplingCapability>,
-    /// The client's folders. Deprecated since 2026-07-28.
+    /// The client's folders. Deprecated since 2026-07-28: a new server takes folders as parameters, resource URIs or configuration.
     pub roots: Option<RootsCapability>,
     /// Every other member, `extensions` and `experimental` among them.
     pub others: RawObject,
@@ -74,18 +74,18 @@ impl ElicitationCapability {
     }
 }
 
-/// `sampling`. Deprecated since 2026-07-28.
+/// `sampling`. Deprecated since 2026-07-28: a new server calls a model provider itself.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SamplingCapability {
-    /// Requests with `tools` and `toolChoice`. Deprecated since 2026-07-28.
+    /// Requests with `tools` and `toolChoice`. Deprecated since 2026-07-28: a new server calls a model provider itself.
     pub tools: Option<JsonObject>,
-    /// Requests with `includeContext`. Deprecated since 2026-07-28.
+    /// Requests with `includeContext`. Deprecated since 2026-07-28: a new server calls a model provider itself.
     pub context: Option<JsonObject>,
     /// Every other member.
     pub others: RawObject,
 }
 
-/// `roots`. Deprecated since 2026-07-28.
+/// `roots`. Deprecated since 2026-07-28: a new server takes folders as parameters, resource URIs or configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RootsCapability {
     /// Every member: the revision defines none.

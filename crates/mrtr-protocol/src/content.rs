@@ -6,6 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::meta::Icon;
 use crate::object::{self, JsonObject, RawObject, as_string};
+use crate::word::words;
+
+/// Who speaks in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The person, or whoever speaks for them.
+    User,
+    /// The model.
+    Assistant,
+}
+
+words!(Role {
+    User = "user",
+    Assistant = "assistant",
+});
 
 /// One piece of content. A type that this revision does not define is kept whole.
 #[derive(Debug, Clone, PartialEq)]
@@ -206,6 +221,36 @@ pub struct ResourceContents {
     pub body: ResourceBody,
     /// `_meta`.
     pub meta: RawObject,
+}
+
+impl ResourceContents {
+    /// Text, of the media type that the caller sets afterwards if it matters.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::with_body(uri, ResourceBody::Text(text.into()))
+    }
+
+    /// Bytes that are in base64 already.
+    pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
+        Self::with_body(uri, ResourceBody::Blob(base64.into()))
+    }
+
+    fn with_body(uri: impl Into<String>, body: ResourceBody) -> Self {
+        Self {
+            uri: uri.into(),
+            mime_type: None,
+            body,
+            meta: RawObject::new(),
+        }
+    }
+
+    /// The text, if it is text.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.body {
+            ResourceBody::Text(text) => Some(text),
+            ResourceBody::Blob(_) => None,
+        }
+    }
 }
 
 /// Text or bytes.

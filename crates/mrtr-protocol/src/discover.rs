@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::meta::ResultMeta;
 use crate::object::{self, JsonObject, RawObject};
+use crate::word::words;
 
 /// Result of `server/discover`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,8 +34,7 @@ pub struct DiscoverResult {
 }
 
 /// Who may cache a result (*Caching*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CacheScope {
     /// This caller alone.
     #[default]
@@ -42,6 +42,11 @@ pub enum CacheScope {
     /// Anyone.
     Public,
 }
+
+words!(CacheScope {
+    Private = "private",
+    Public = "public",
+});
 
 /// What a server offers. Members that are not objects are errors.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -1,13 +1,14 @@
-//! Elicitation: a question for a person, and what came of it (*Elicitation*).
-//!
-//! Forms only. URL mode has its [`Kind`], so that capabilities and kinds can be told apart; its types come with URL mode.
+//! Elicitation: a question for a person, by form or by URL, and what came of it (*Elicitation*).
 
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::answer::{ELICIT_FOREIGN, own_members};
 use crate::kind::Kind;
-use crate::object::{self, JsonObject, Members, as_string, is_object};
+use crate::object::{self, JsonObject, as_string, is_object};
+
+pub use crate::answer::AnswerError;
 
 /// Params of `elicitation/create` in form mode. Serializes with `mode: "form"`; reads without a mode too.
 ///
@@ -55,6 +56,53 @@ impl<'de> Deserialize<'de> for ElicitForm {
     }
 }
 
+/// Params of `elicitation/create` in URL mode: a page that the person is asked to open. Serializes with `mode: "url"`.
+///
+/// The URL is kept as text. What makes it safe is the other side's to see to: a server puts neither state nor personal data nor a login in
+/// it, and a client opens nothing but http and https, and only with the person's consent to the whole of it (*Elicitation, Safe URL
+/// Handling*).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "mode", rename = "url")]
+pub struct ElicitUrl {
+    /// Why the person is asked to open it.
+    pub message: String,
+    /// The whole URL.
+    pub url: String,
+}
+
+impl ElicitUrl {
+    /// A message and a URL.
+    pub fn new(message: impl Into<String>, url: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            url: url.into(),
+        }
+    }
+}
+
+/// Strict: another mode than `url`, none at all, or a `requestedSchema`, is an error.
+impl<'de> Deserialize<'de> for ElicitUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire {
+            mode: String,
+            #[serde(default, deserialize_with = "object::present")]
+            requested_schema: Option<de::IgnoredAny>,
+            message: String,
+            url: String,
+        }
+        let wire: Wire = object::required(deserializer)?;
+        if wire.mode != "url" || wire.requested_schema.is_some() {
+            return Err(de::Error::custom("not a URL question"));
+        }
+        Ok(Self {
+            message: wire.message,
+            url: wire.url,
+        })
+    }
+}
+
 /// What the person did (*Elicitation, Response Actions*).
 ///
 /// Content exists only on an accept. What a client put beside `decline` or `cancel` is dropped unread.
@@ -72,58 +120,31 @@ pub enum ElicitAction<'a> {
     Cancel,
 }
 
-/// Why an answer is not one to the question that was put: -32602.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AnswerError {
-    /// Not an object, or a member twice.
-    #[error("the answer must be an object")]
-    NotAnObject,
-    /// `action` absent, or not exactly one of the three words.
-    #[error("the answer's `action` must be \"accept\", \"decline\" or \"cancel\"")]
-    Action,
-    /// Members of an answer to another kind of question.
-    #[error("the answer is one to another kind of question")]
-    OtherKind,
-    /// An accepted form without an object as content.
-    #[error("an accepted form needs `content`, an object")]
-    Content,
-    /// A kind whose answers this crate cannot read yet.
-    #[error("answers of this kind are not read here")]
-    UnsupportedKind,
-}
-
-/// Members that mark the answer to a sampling or roots request.
-const FOREIGN: [&str; 4] = ["role", "model", "stopReason", "roots"];
-
 impl<'a> ElicitAction<'a> {
-    /// Reads an answer as one to `kind`, the kind that was *asked*. Nothing is guessed from its shape.
-    ///
-    /// Unknown members are ignored, as the specification asks, but those that belong to an answer of another kind are not: an answer that
-    /// two readers could take for different things is no answer.
+    /// Reads an answer as one to a form or a URL, whichever was *asked*. [`InputAnswer::parse`](crate::InputAnswer::parse) reads one to any
+    /// kind.
     ///
     /// # Errors
     ///
-    /// [`AnswerError`].
+    /// [`AnswerError`]; [`AnswerError::OtherKind`] for a kind that is no elicitation.
     pub fn parse(raw: &'a RawValue, kind: Kind) -> Result<Self, AnswerError> {
-        if !matches!(kind, Kind::Form | Kind::Url) {
-            return Err(AnswerError::UnsupportedKind);
-        }
-        let members = Members::parse(raw).map_err(|_| AnswerError::NotAnObject)?;
-        if FOREIGN.iter().any(|name| members.get(name).is_some()) {
-            return Err(AnswerError::OtherKind);
-        }
-        match members.get("action").and_then(as_string).as_deref() {
-            Some("accept") if kind == Kind::Form => match members.get("content") {
+        let members = own_members(raw, &ELICIT_FOREIGN)?;
+        let content = members.get("content");
+        match (members.get("action").and_then(as_string).as_deref(), kind) {
+            (Some("accept"), Kind::Form) => match content {
                 Some(content) if is_object(content) => Ok(Self::Accept {
                     content: Some(content),
                 }),
                 _ => Err(AnswerError::Content),
             },
-            Some("accept") => Ok(Self::Accept { content: None }),
-            Some("decline") => Ok(Self::Decline),
-            Some("cancel") => Ok(Self::Cancel),
-            _ => Err(AnswerError::Action),
+            (Some("accept"), Kind::Url) => match content {
+                None => Ok(Self::Accept { content: None }),
+                Some(_) => Err(AnswerError::UnexpectedContent),
+            },
+            (Some("decline"), Kind::Form | Kind::Url) => Ok(Self::Decline),
+            (Some("cancel"), Kind::Form | Kind::Url) => Ok(Self::Cancel),
+            (_, Kind::Form | Kind::Url) => Err(AnswerError::Action),
+            _ => Err(AnswerError::OtherKind),
         }
     }
 }
@@ -173,10 +194,6 @@ mod tests {
         );
         assert_eq!(
             parse(r#"{"action":"accept"}"#, Kind::Url),
-            Ok(("accept", None))
-        );
-        assert_eq!(
-            parse(r#"{"action":"accept","content":{"ok":true}}"#, Kind::Url),
             Ok(("accept", None))
         );
         for (action, content) in [
@@ -244,8 +261,8 @@ mod tests {
             assert_eq!(parse(text, Kind::Form), Err(error), "{text}");
         }
         assert_eq!(
-            parse(r#"{"roots":[]}"#, Kind::Roots),
-            Err(AnswerError::UnsupportedKind)
+            parse(r#"{"action":"decline"}"#, Kind::Roots),
+            Err(AnswerError::OtherKind)
         );
     }
 
@@ -278,5 +295,34 @@ mod tests {
             );
         }
         assert!(serde_json::from_str::<ElicitForm>(r#"["form","Sure?",{}]"#).is_err());
+    }
+
+    #[test]
+    fn urls_say_their_mode() {
+        let page = ElicitUrl::new("Log in", "https://a.example/go");
+        let text = serde_json::to_string(&page).unwrap();
+        assert_eq!(
+            text,
+            r#"{"mode":"url","message":"Log in","url":"https://a.example/go"}"#
+        );
+        assert_eq!(serde_json::from_str::<ElicitUrl>(&text).unwrap(), page);
+        for (from, to) in [
+            (r#""mode":"url","#, ""),
+            (r#""mode":"url""#, r#""mode":"form""#),
+            (r#""mode":"url""#, r#""mode":"URL""#),
+            (r#""mode":"url""#, r#""mode":null"#),
+            (r#""mode":"url""#, r#""mode":"url","requestedSchema":{}"#),
+            (r#""https://a.example/go""#, "null"),
+            (r#""message":"Log in","#, ""),
+        ] {
+            assert!(text.contains(from), "{from}");
+            assert!(
+                serde_json::from_str::<ElicitUrl>(&text.replace(from, to)).is_err(),
+                "{to}"
+            );
+        }
+        assert!(
+            serde_json::from_str::<ElicitUrl>(r#"["url","Log in","https://a.example"]"#).is_err()
+        );
     }
 }

@@ -5,12 +5,31 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::method;
+
 /// `MCP-Protocol-Version`: equals `_meta`'s version.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// `Mcp-Method`: equals the body's `method`.
 pub const METHOD: &str = "mcp-method";
-/// `Mcp-Name`: equals `params.name` (or `params.uri`), encoded with [`encode`].
+/// `Mcp-Name`: equals `params.name` (or `params.uri`), encoded with [`encode`]. [`name_source`] says which.
 pub const NAME: &str = "mcp-name";
+
+/// The member of the params that `Mcp-Name` mirrors; `None` for a method that has no such header (*Standard Request Headers*).
+///
+/// ```
+/// use mrtr_protocol::{headers::name_source, method};
+/// assert_eq!(name_source(method::TOOLS_CALL), Some("name"));
+/// assert_eq!(name_source(method::RESOURCES_READ), Some("uri"));
+/// assert_eq!(name_source(method::TOOLS_LIST), None);
+/// ```
+#[must_use]
+pub fn name_source(method: &str) -> Option<&'static str> {
+    match method {
+        method::TOOLS_CALL | method::PROMPTS_GET => Some("name"),
+        method::RESOURCES_READ => Some("uri"),
+        _ => None,
+    }
+}
 
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";

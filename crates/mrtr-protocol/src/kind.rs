@@ -15,11 +15,12 @@ pub enum Kind {
     Form,
     /// `elicitation/create` by URL: needs `elicitation.url`.
     Url,
-    /// `sampling/createMessage`: needs `sampling`. Deprecated since 2026-07-28.
+    /// `sampling/createMessage`: needs `sampling`. Deprecated since 2026-07-28: a new server calls a model provider itself.
     Sampling,
-    /// `sampling/createMessage` with `tools` or `toolChoice`: needs `sampling.tools`. Deprecated since 2026-07-28.
+    /// `sampling/createMessage` with `tools` or `toolChoice`: needs `sampling.tools`. Deprecated since 2026-07-28: a new server calls a model
+    /// provider itself.
     SamplingWithTools,
-    /// `roots/list`: needs `roots`. Deprecated since 2026-07-28.
+    /// `roots/list`: needs `roots`. Deprecated since 2026-07-28: a new server takes folders as parameters, resource URIs or configuration.
     Roots,
 }
 

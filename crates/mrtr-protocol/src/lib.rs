@@ -10,7 +10,7 @@
 //! * A server reads a body with [`Message::parse`], runs [`strict::check`] over it, and reads params with [`Members`],
 //!   [`RequestMeta`] and [`CallToolParams`]. It answers with [`jsonrpc::write_result`] and [`jsonrpc::write_error`].
 //! * A client writes with [`jsonrpc::write_request`], reads with [`Response::parse`], and looks at [`ResultType`] before anything else.
-//! * Questions and answers of multi round-trip requests are in [`mrtr`] and [`elicit`].
+//! * Questions of multi round-trip requests are in [`mrtr`]; [`InputAnswer`] reads an answer as one to the kind that was asked.
 //!
 //! # Map
 //!
@@ -19,9 +19,14 @@
 //! | [`jsonrpc`], [`id`] | Overview: requests, responses, notifications |
 //! | [`error`] | Overview: error codes |
 //! | [`meta`], [`capabilities`] | Overview: `_meta`, per-request protocol fields |
-//! | [`mrtr`], [`kind`] | Multi Round-Trip Requests |
-//! | [`elicit`], [`form`] | Elicitation, form mode |
+//! | [`mrtr`], [`kind`], [`answer`] | Multi Round-Trip Requests |
+//! | [`elicit`], [`form`] | Elicitation |
+//! | [`sampling`] | Sampling (deprecated since 2026-07-28: a new server calls a model provider itself) |
+//! | [`roots`] | Roots (deprecated since 2026-07-28: take folders as parameters, resource URIs or configuration) |
 //! | [`tools`], [`content`] | Tools |
+//! | [`prompts`] | Prompts |
+//! | [`resources`] | Resources |
+//! | [`pages`] | Pagination |
 //! | [`discover`] | Discovery |
 //! | [`headers`] | Streamable HTTP: standard request headers, value encoding |
 //! | [`strict`], [`object`] | what serde lets through and this crate does not |
@@ -36,6 +41,7 @@
 //! No type of this crate uses serde's `flatten` or `untagged`: both buffer numbers, and what they accept changes when any crate in the
 //! build turns on serde_json's `arbitrary_precision`.
 
+pub mod answer;
 pub mod capabilities;
 pub mod content;
 pub mod discover;
@@ -49,15 +55,22 @@ pub mod kind;
 pub mod meta;
 pub mod mrtr;
 pub mod object;
+pub mod pages;
+pub mod prompts;
+pub mod resources;
+pub mod roots;
+pub mod sampling;
 pub mod strict;
 pub mod tools;
+mod word;
 
+pub use answer::{AnswerError, InputAnswer};
 pub use capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
-pub use content::ContentBlock;
+pub use content::{ContentBlock, ResourceContents, Role};
 pub use discover::{CacheScope, DiscoverResult, ServerCapabilities};
-pub use elicit::{ElicitAction, ElicitForm};
+pub use elicit::{ElicitAction, ElicitForm, ElicitUrl};
 pub use error::{ErrorObject, KnownError, code};
 pub use form::FormSchema;
 pub use id::RequestId;
@@ -66,9 +79,18 @@ pub use kind::{Kind, KindSet};
 pub use meta::{Implementation, MetaError, RequestMeta, ResultMeta};
 pub use mrtr::{InputRequest, InputRequests, InputRequiredResult, InputResponses, ResultType};
 pub use object::{JsonObject, Members, Object, RawObject};
+pub use pages::PaginatedParams;
+pub use prompts::{
+    GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
+};
+pub use resources::{
+    ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult,
+    Resource, ResourceTemplate,
+};
+pub use roots::{ListRootsResult, Root};
+pub use sampling::{CreateMessageParams, CreateMessageResult, SamplingContent, SamplingMessage};
 pub use tools::{
-    CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, ParamsError, Tool,
-    ToolAnnotations,
+    CallToolParams, CallToolResult, ListToolsResult, ParamsError, Tool, ToolAnnotations,
 };
 
 /// The protocol revision that this crate speaks: the value of `io.modelcontextprotocol/protocolVersion` and of the
@@ -81,14 +103,29 @@ pub mod method {
     pub const DISCOVER: &str = "server/discover";
     /// `tools/list`: the tools that the caller may use.
     pub const TOOLS_LIST: &str = "tools/list";
-    /// `tools/call`: the one method of this crate that may be answered with `input_required`.
+    /// `tools/call`: may be answered with `input_required`.
     pub const TOOLS_CALL: &str = "tools/call";
+    /// `prompts/list`: the prompts that the caller may use.
+    pub const PROMPTS_LIST: &str = "prompts/list";
+    /// `prompts/get`: may be answered with `input_required`.
+    pub const PROMPTS_GET: &str = "prompts/get";
+    /// `resources/list`: the resources that the caller may read.
+    pub const RESOURCES_LIST: &str = "resources/list";
+    /// `resources/templates/list`: the families of resources that the caller may read.
+    pub const RESOURCES_TEMPLATES_LIST: &str = "resources/templates/list";
+    /// `resources/read`: may be answered with `input_required`.
+    pub const RESOURCES_READ: &str = "resources/read";
     /// `elicitation/create`: a question for a person, inside `inputRequests`.
     pub const ELICITATION_CREATE: &str = "elicitation/create";
-    /// `sampling/createMessage`: a question for a model, inside `inputRequests`. Deprecated since 2026-07-28.
+    /// `sampling/createMessage`: a question for a model, inside `inputRequests`. Deprecated since 2026-07-28: a new server calls a model
+    /// provider itself.
     pub const SAMPLING_CREATE_MESSAGE: &str = "sampling/createMessage";
-    /// `roots/list`: the client's folders, inside `inputRequests`. Deprecated since 2026-07-28.
+    /// `roots/list`: the client's folders, inside `inputRequests`. Deprecated since 2026-07-28: a new server takes folders as parameters,
+    /// resource URIs or configuration.
     pub const ROOTS_LIST: &str = "roots/list";
+
+    /// The methods that a server may answer with `input_required` (*Multi Round-Trip Requests, Supported Requests*).
+    pub const MAY_ASK: [&str; 3] = [TOOLS_CALL, PROMPTS_GET, RESOURCES_READ];
 }
 
 #[cfg(doctest)]

@@ -8,11 +8,12 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::elicit::ElicitForm;
+use crate::elicit::{ElicitForm, ElicitUrl};
 use crate::kind::{Kind, KindSet};
 use crate::meta::ResultMeta;
 use crate::method;
 use crate::object::{self, JsonObject, Members, as_string, has_duplicate};
+use crate::sampling::CreateMessageParams;
 
 /// What a result says it is (*Overview, ResultType*). Look at this before anything else in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,6 +87,34 @@ impl InputRequest {
         }
     }
 
+    /// A page to be opened.
+    #[must_use]
+    pub fn url(page: &ElicitUrl) -> Self {
+        Self {
+            method: method::ELICITATION_CREATE.to_owned(),
+            params: JsonObject::from_serialize(page).ok(),
+        }
+    }
+
+    /// A question for the client's model. Deprecated since 2026-07-28: a new server calls a model provider itself.
+    #[must_use]
+    pub fn sampling(params: &CreateMessageParams) -> Self {
+        Self {
+            method: method::SAMPLING_CREATE_MESSAGE.to_owned(),
+            params: JsonObject::from_serialize(params).ok(),
+        }
+    }
+
+    /// A question for the client's folders. Deprecated since 2026-07-28: a new server takes folders as parameters, resource URIs or
+    /// configuration.
+    #[must_use]
+    pub fn roots() -> Self {
+        Self {
+            method: method::ROOTS_LIST.to_owned(),
+            params: None,
+        }
+    }
+
     /// Which kind of question it is, by method and params, before the params are read in full.
     ///
     /// # Errors
@@ -122,6 +151,34 @@ impl InputRequest {
     pub fn as_form(&self) -> Result<ElicitForm, QuestionError> {
         match (self.kind()?, &self.params) {
             (Kind::Form, Some(params)) => params.read().map_err(|_| QuestionError::Malformed),
+            _ => Err(QuestionError::Malformed),
+        }
+    }
+
+    /// The page that it asks to be opened.
+    ///
+    /// # Errors
+    ///
+    /// [`QuestionError::Malformed`] when it is no URL question, or one without a message or URL, or with a `requestedSchema`.
+    pub fn as_url(&self) -> Result<ElicitUrl, QuestionError> {
+        match (self.kind()?, &self.params) {
+            (Kind::Url, Some(params)) => params.read().map_err(|_| QuestionError::Malformed),
+            _ => Err(QuestionError::Malformed),
+        }
+    }
+
+    /// What it asks the model. Deprecated since 2026-07-28: a new server calls a model provider itself.
+    ///
+    /// Not guaranteed: that the conversation can be gone on with; see [`CreateMessageParams::check`].
+    ///
+    /// # Errors
+    ///
+    /// [`QuestionError::Malformed`] when it is no sampling request, or one of another shape.
+    pub fn as_sampling(&self) -> Result<CreateMessageParams, QuestionError> {
+        match (self.kind()?, &self.params) {
+            (Kind::Sampling | Kind::SamplingWithTools, Some(params)) => {
+                params.read().map_err(|_| QuestionError::Malformed)
+            }
             _ => Err(QuestionError::Malformed),
         }
     }
@@ -250,7 +307,7 @@ impl<'de> Deserialize<'de> for InputRequests {
 /// Answers by key, as a client sent them: an object of objects, and no more is known about them.
 ///
 /// What an answer means depends on what was *asked* under its key. Look that up first, then read the answer as that kind, for instance
-/// with [`ElicitAction::parse`](crate::ElicitAction::parse). Nothing here guesses.
+/// with [`InputAnswer::parse`](crate::InputAnswer::parse). Nothing here guesses.
 #[derive(Debug, Clone, Default)]
 pub struct InputResponses<'a>(Members<'a>);
 

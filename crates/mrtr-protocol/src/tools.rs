@@ -92,29 +92,6 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// Params of `tools/list`.
-#[derive(Debug, Clone, Default)]
-pub struct ListToolsParams<'a> {
-    /// Where to go on: opaque to the client.
-    pub cursor: Option<Cow<'a, str>>,
-}
-
-impl<'a> ListToolsParams<'a> {
-    /// Reads the params of a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ParamsError::Mistyped`] for a cursor that is no string, `null` included.
-    pub fn of(params: &Members<'a>) -> Result<Self, ParamsError> {
-        let cursor = params
-            .get("cursor")
-            .map(|raw| as_string(raw).ok_or(ParamsError::Mistyped("cursor")));
-        Ok(Self {
-            cursor: cursor.transpose()?,
-        })
-    }
-}
-
 /// Result of `tools/list`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "resultType", rename = "complete", rename_all = "camelCase")]
@@ -211,6 +188,9 @@ pub enum ParamsError {
     /// `arguments` that are `null`, an array, or another value.
     #[error("`arguments` must be an object")]
     ArgumentsNotAnObject,
+    /// An argument of a prompt that is no string.
+    #[error("each argument of a prompt must be a string")]
+    ArgumentNotAString,
 }
 
 impl ParamsError {

@@ -10,7 +10,7 @@ use mrtr_protocol::jsonrpc::{serialize_result, write_error, write_request};
 use mrtr_protocol::{
     CallToolParams, CallToolResult, ClientCapabilities, ContentBlock, DiscoverResult, ElicitAction,
     ElicitForm, ErrorObject, FormSchema, InputRequest, InputRequests, InputRequiredResult,
-    InputResponses, JsonObject, Kind, ListToolsParams, ListToolsResult, Members, Message, Object,
+    InputResponses, JsonObject, Kind, PaginatedParams, ListToolsResult, Members, Message, Object,
     RequestMeta, Response, ResultType, ServerCapabilities, Tool, strict,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -242,7 +242,7 @@ fn params() {
     each("PaginatedRequestParams", |text| {
         let value = raw(text);
         assert!(
-            ListToolsParams::of(&Members::parse(&value).unwrap())
+            PaginatedParams::of(&Members::parse(&value).unwrap())
                 .unwrap()
                 .cursor
                 .is_some()
