@@ -1,6 +1,6 @@
 //! What the documents promise: links that lead somewhere, code that compiles, crates that are named.
 
-use super::{File, Finding, Workspace, line_of, numbered, rust_text};
+use super::{File, Finding, Workspace, line_of, numbered};
 
 /// The file that holds the README's code, between [`START`] and [`END`].
 const README_CODE: &str = "examples/readme/src/main.rs";
@@ -29,6 +29,32 @@ pub(super) fn links(workspace: &Workspace) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// README.md is where people begin: whatever stands in docs/ is linked from there.
+pub(super) fn guides(workspace: &Workspace) -> Vec<Finding> {
+    const PATH: &str = "README.md";
+    let linked: Vec<String> = workspace
+        .file(PATH)
+        .map(|readme| link_targets(&readme.text))
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|(_, target)| joined(PATH, target.split('#').next().unwrap_or_default()))
+        .collect();
+    workspace
+        .files
+        .iter()
+        .filter(|file| file.path.starts_with("docs/") && file.path.ends_with(".md"))
+        .filter(|file| !linked.contains(&file.path))
+        .map(|file| {
+            Finding::new(
+                PATH,
+                1,
+                format!("no link to {}", file.path),
+                "link it where the other guides are, and say for whom it is",
+            )
+        })
+        .collect()
 }
 
 pub(super) fn readme_code(workspace: &Workspace) -> Vec<Finding> {
@@ -82,79 +108,6 @@ pub(super) fn readme_code(workspace: &Workspace) -> Vec<Finding> {
         }
     }
     Vec::new()
-}
-
-/// The table of rules: each row names a type that is declared and a test that is there.
-pub(super) fn readme_table(workspace: &Workspace) -> Vec<Finding> {
-    const PATH: &str = "README.md";
-    let text = workspace.file(PATH).map_or("", |file| file.text.as_str());
-    let rows: Vec<(usize, Vec<&str>)> = numbered(text)
-        .skip_while(|(_, line)| !line.starts_with("| Rule |"))
-        .take_while(|(_, line)| line.starts_with('|'))
-        .skip(2)
-        .map(|(number, line)| (number, line.trim_matches('|').split('|').collect()))
-        .collect();
-    if rows.is_empty() {
-        return vec![Finding::new(
-            PATH,
-            1,
-            "no table with the columns Rule, Type and Test",
-            "add one: which rule of the specification is kept by which type and shown by which test",
-        )];
-    }
-    let sources: Vec<(bool, String)> = workspace
-        .files
-        .iter()
-        .filter(|file| file.path.ends_with(".rs"))
-        .map(|file| (in_suite(&file.path), rust_text::code(&file.text)))
-        .collect();
-    let is_type = |name: &str| {
-        let declarations = ["struct", "enum", "trait"].map(|kind| format!("{kind} {name}"));
-        sources.iter().any(|(_, code)| {
-            declarations
-                .iter()
-                .any(|text| rust_text::holds_word(code, text))
-        })
-    };
-    let is_test = |name: &str| {
-        sources
-            .iter()
-            .any(|(suite, code)| holds_test(code, name, *suite))
-    };
-    let mut findings = Vec::new();
-    for (number, cells) in rows {
-        for (column, kind) in [(1, "type"), (2, "test")] {
-            let exists = |name: &str| {
-                if kind == "type" {
-                    is_type(name)
-                } else {
-                    is_test(name)
-                }
-            };
-            let names: Vec<&str> = cells
-                .get(column)
-                .copied()
-                .map(in_backticks)
-                .unwrap_or_default();
-            if names.is_empty() {
-                findings.push(Finding::new(
-                    PATH,
-                    number,
-                    format!("a row that names no {kind}"),
-                    "name it in backticks",
-                ));
-            }
-            for name in names.into_iter().filter(|name| !exists(name)) {
-                findings.push(Finding::new(
-                    PATH,
-                    number,
-                    format!("no {kind} is called `{name}`"),
-                    "name one that is there; the last part of its path is enough",
-                ));
-            }
-        }
-    }
-    findings
 }
 
 /// docs/errors.md explains every code of the protocol crate and every reason of a rejection.
@@ -213,31 +166,6 @@ fn reasons(source: &str) -> Vec<(usize, String)> {
             let (_, word) = line.trim().strip_prefix("Reason::")?.split_once("=> \"")?;
             Some((number, format!("`{}`", word.trim_end_matches(['"', ',']))))
         })
-        .collect()
-}
-
-/// The cases of a public suite are plain functions, which `codec_suite!` and `ledger_suite!` make tests of.
-fn in_suite(path: &str) -> bool {
-    path.ends_with("/suite.rs") || path.contains("/suite/")
-}
-
-/// Whether a source has a function of that name, with a test's attribute in the lines above it or as a suite's case.
-fn holds_test(code: &str, name: &str, suite: bool) -> bool {
-    let declaration = format!("fn {name}");
-    let lines: Vec<&str> = code.lines().collect();
-    lines.iter().enumerate().any(|(at, line)| {
-        let above = lines.get(at.saturating_sub(4)..at).unwrap_or_default();
-        let attribute = |line: &&str| line.trim_start().starts_with("#[") && line.contains("test");
-        rust_text::holds_word(line, &declaration) && (suite || above.iter().any(attribute))
-    })
-}
-
-/// The last parts of the paths that stand in backticks: `Form` for `mrtr_server::Form`.
-fn in_backticks(cell: &str) -> Vec<&str> {
-    cell.split('`')
-        .skip(1)
-        .step_by(2)
-        .filter_map(|path| path.rsplit("::").next())
         .collect()
 }
 
@@ -475,16 +403,6 @@ mod tests {
         );
         assert_eq!(region("a\n// readme:start\nb\n"), None);
         assert_eq!(region("a\nb\n"), None);
-    }
-
-    #[test]
-    fn tests_are_known_by_their_attribute_or_their_suite() {
-        let code = "#[tokio::test(flavor = \"multi_thread\")]\nasync fn one() {}\n\n\n\n\npub fn two() {}\n";
-        assert!(holds_test(code, "one", false));
-        assert!(!holds_test(code, "two", false));
-        assert!(holds_test(code, "two", true));
-        assert!(in_suite("crates/mrtr-ledger/src/suite/claims.rs"));
-        assert!(!in_suite("crates/mrtr-ledger/src/claims.rs"));
     }
 
     #[test]

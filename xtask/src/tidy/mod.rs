@@ -3,6 +3,7 @@
 //! [`read`] collects everything once into a [`Workspace`]; each check is a function over that plain data, so that a
 //! test can hand it a workspace that breaks its rule (`tests.rs` does, for every one).
 
+mod deprecated;
 mod documents;
 mod graph;
 mod layers;
@@ -10,6 +11,7 @@ mod manifests;
 mod read;
 mod rust_text;
 mod sources;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -165,6 +167,10 @@ const CHECKS: &[Check] = &[
     ),
     error("a MAC is compared whole", sources::truncated_macs),
     error(
+        "what is public of sampling and roots says that it is deprecated",
+        deprecated::sampling_and_roots,
+    ),
+    error(
         "no placeholders in what is committed",
         sources::placeholders,
     ),
@@ -186,8 +192,13 @@ const CHECKS: &[Check] = &[
     ),
     error(
         "the README's table names types and tests that exist",
-        documents::readme_table,
+        tables::readme,
     ),
+    error(
+        "each promise of docs/threat-model.md names a test that exists",
+        tables::threat_model,
+    ),
+    error("README.md leads to every guide in docs/", documents::guides),
     error("ARCHITECTURE.md names each crate", documents::architecture),
     error(
         "CHANGELOG.md has an Unreleased section, and its bullets say what kind of change they are",

@@ -31,7 +31,7 @@ const README: &str = "\
 fn f() {}
 ```
 <!-- readme:end -->
-[a](docs/a.md#one)
+[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md)
 
 | Rule | Type | Test |
 |---|---|---|
@@ -48,6 +48,17 @@ const fn in_words(self) -> &'static str {
     match self {
         Reason::Expired => \"it is over\",
     }
+}
+";
+
+const SAMPLING: &str = "\
+//! Sampling. Deprecated since 2026-07-28: call a model's provider instead.
+
+/// What a model said. Deprecated.
+#[derive(Debug)]
+pub struct CreateMessageResult {
+    /// Which model.
+    pub model: String,
 }
 ";
 
@@ -97,6 +108,11 @@ impl Workspace {
             "docs/errors.md",
             "| -32700 | 400 |\n| `expired` | expired |\n",
         );
+        workspace.write(
+            "docs/threat-model.md",
+            "# Threats\n\n| Promise | How | Test |\n|---|---|---|\n| it is verified | by a seal | `it_opens` |\n",
+        );
+        workspace.write("crates/mrtr-protocol/src/sampling.rs", SAMPLING);
         workspace.add("examples/readme", &["mrtr-server"]);
         workspace.write(
             "examples/readme/src/main.rs",
@@ -425,19 +441,19 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             Workspace::with_file("Cargo.lock", concat!("checksum = \"pypi", ".org\"")),
         ),
         (
-            "links",
+            "somewhere",
             "docs/a.md",
             3,
             Workspace::with_replaced("docs/a.md", "../README.md", "../READYOU.md"),
         ),
         (
-            "links",
+            "somewhere",
             "README.md",
             6,
             Workspace::with_replaced("README.md", "#one", "#two"),
         ),
         (
-            "links",
+            "somewhere",
             "docs/a.md",
             3,
             Workspace::with_replaced("docs/a.md", "../README.md", "../../README.md"),
@@ -525,6 +541,101 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             "README.md",
             1,
             Workspace::with_replaced("README.md", "| Rule |", "| What |"),
+        ),
+        (
+            "docs/threat-model.md",
+            "docs/threat-model.md",
+            5,
+            Workspace::with_replaced("docs/threat-model.md", "it_opens", "it_closes"),
+        ),
+        (
+            "docs/threat-model.md",
+            "docs/threat-model.md",
+            5,
+            Workspace::with_replaced("docs/threat-model.md", "`it_opens`", "we are careful"),
+        ),
+        (
+            "docs/threat-model.md",
+            "docs/threat-model.md",
+            3,
+            Workspace::with_replaced("docs/threat-model.md", "| Test |", "| Hope |"),
+        ),
+        (
+            "docs/threat-model.md",
+            "docs/threat-model.md",
+            1,
+            Workspace::with_replaced("docs/threat-model.md", "| Promise |", "| Hope |"),
+        ),
+        (
+            "docs/threat-model.md",
+            "docs/threat-model.md",
+            1,
+            Workspace::with(|w| w.files.retain(|file| file.path != "docs/threat-model.md")),
+        ),
+        (
+            "leads to every guide",
+            "README.md",
+            1,
+            Workspace::with_file("docs/hosts.md", "# Hosts\n"),
+        ),
+        (
+            "leads to every guide",
+            "README.md",
+            1,
+            Workspace::with_replaced("README.md", "(docs/errors.md)", "(docs/a.md)"),
+        ),
+        // The type, its file, a field and a variant elsewhere, a function by its name.
+        (
+            "sampling and roots",
+            "crates/mrtr-protocol/src/sampling.rs",
+            5,
+            Workspace::with_replaced(
+                "crates/mrtr-protocol/src/sampling.rs",
+                "said. Deprecated.",
+                "said.",
+            ),
+        ),
+        (
+            "sampling and roots",
+            "crates/mrtr-protocol/src/sampling.rs",
+            1,
+            Workspace::with_replaced("crates/mrtr-protocol/src/sampling.rs", "instead", "too"),
+        ),
+        (
+            "sampling and roots",
+            "crates/mrtr-protocol/src/roots/list.rs",
+            4,
+            Workspace::with_file(
+                "crates/mrtr-protocol/src/roots/list.rs",
+                "//! Folders.\n\n/// A folder.\npub struct Root;\n",
+            ),
+        ),
+        (
+            "sampling and roots",
+            lib,
+            2,
+            Workspace::with_file(
+                lib,
+                "pub struct Capabilities {\n    pub sampling: bool,\n}\n",
+            ),
+        ),
+        (
+            "sampling and roots",
+            lib,
+            4,
+            Workspace::with_file(
+                lib,
+                "pub enum Kind {\n    /// A form.\n    Form,\n    Roots,\n}\n",
+            ),
+        ),
+        (
+            "sampling and roots",
+            lib,
+            3,
+            Workspace::with_file(
+                lib,
+                "impl C {\n    /// Answers.\n    pub fn on_sampling() {}\n}\n",
+            ),
         ),
         (
             "names each crate",
@@ -615,9 +726,25 @@ fn what_only_looks_like_a_violation_is_none() {
         ("placeholders", "docs/a.md", "# One\n\nMASTODON, todo\n"),
         ("one integration", "crates/mrtr-client/tests/it/seal.rs", ""),
         (
-            "links",
+            "somewhere",
             "docs/a.md",
             "# One\n\n`[x](y.md)` [z](#one) [m](mailto:a@example.org)\n",
+        ),
+        // Private, of the crate alone, exported again, or of a longer word; a module whose file says it.
+        (
+            "sampling and roots",
+            "crates/mrtr-client/src/lib.rs",
+            "enum Kind { Roots }\npub(crate) struct Sampling;\npub use p::CreateMessageResult;\npub fn resampling() {}\npub mod sampling;\n",
+        ),
+        (
+            "sampling and roots",
+            "examples/kitchen/src/sampling.rs",
+            "pub struct Sampling;\n",
+        ),
+        (
+            "sampling and roots",
+            "crates/mrtr-protocol/src/roots.rs",
+            "//! Deprecated: a new server takes folders as parameters.\n\n/// Deprecated.\npub struct ListRootsResult {\n    pub roots: u8,\n}\n",
         ),
     ];
     for (part, path, text) in cases {
