@@ -13,7 +13,7 @@
 //!
 //! The retry is the same request with another id and, in its params, the `requestState` that came back and
 //! `"inputResponses":{"confirm":{"action":"accept","content":{"ok":true}}}`.
-//! It keeps its ledger and its book in the working directory.
+//! It keeps its ledger and its book in `mrtr-readme`, in the directory for temporary files.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -98,16 +98,18 @@ impl Book {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let dir = std::env::temp_dir().join("mrtr-readme");
+    std::fs::create_dir_all(&dir)?;
     let server = Server::builder("readme", env!("CARGO_PKG_VERSION"))
         .audience("http://127.0.0.1:3000/mcp")
         // A fresh key, for a first try. Read lasting ones from a secret store, and a call survives a restart.
         .codec(HmacCodec::new(KeyRing::generate()?)?)
-        .ledger(SqliteLedger::open("ledger.sqlite")?)
+        .ledger(SqliteLedger::open(dir.join("ledger.sqlite"))?)
         .authenticator(StaticTokens::new().token(
             "alice-token",
             Principal::user("https://login.example", "alice"),
         ))
-        .state(Book::open(Path::new("book.txt"))?)
+        .state(Book::open(&dir.join("book.txt"))?)
         .tool(
             tool("submit_expense", submit_expense)
                 .description("Submits an expense. Above 100 a person confirms it."),

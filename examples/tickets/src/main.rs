@@ -87,18 +87,14 @@ fn question(quantity: u32, price: &Price) -> Form<Confirm> {
     Form::new(format!("Buy {quantity} tickets at {price} each?"))
 }
 
-/// The price is read in the first round and pinned: it travels in the sealed state.
+/// The price of the first round is pinned: it travels in the sealed state, and later rounds get it instead of the newer one.
 async fn buy_ticket(
     Args(order): Args<Order>,
     flow: Flow,
     State(office): State<Office>,
 ) -> Result<String, ToolError> {
-    let price = flow
-        .memo("price", async || {
-            office.list_price().map_err(|error| error.to_string())
-        })
-        .await
-        .map_err(ToolError::text)?;
+    let now = office.list_price()?;
+    let price = flow.memo("price", async || now).await;
     match flow.ask("confirm", question(order.quantity, &price)).await {
         Answer::Accept(Confirm { ok: true }) => {
             office.charge("buy_ticket", order.quantity, &price).await

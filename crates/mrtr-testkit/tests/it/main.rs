@@ -6,6 +6,11 @@
     reason = "these are tests, and panic to say so"
 )]
 
+mod bank;
 mod guards;
+mod harness;
+mod replay;
+mod rounds;
 mod shop;
 mod suites;
+mod tamper;
