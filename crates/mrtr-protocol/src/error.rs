@@ -34,6 +34,9 @@ pub mod code {
     pub const LEDGER_UNAVAILABLE: i64 = 1003;
 }
 
+/// What earlier revisions said about a resource that does not exist; clients should still understand it (*Resources, Error Handling*).
+const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
+
 /// The `error` member of a response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorObject {
@@ -102,6 +105,12 @@ impl ErrorObject {
         })
     }
 
+    /// -32602 with `data.uri`: a resource that does not exist, or that this caller may not know of (*Resources, Error Handling*).
+    pub fn resource_not_found(uri: impl Into<String>) -> Self {
+        Self::new(code::INVALID_PARAMS, "Resource not found")
+            .with_own_data(&ResourceNotFound { uri: uri.into() })
+    }
+
     /// 1001 with `data.retryAfterMs`.
     pub fn in_progress(message: impl Into<String>, retry_after_ms: u64) -> Self {
         Self::new(code::IN_PROGRESS, message).with_own_data(&InProgress { retry_after_ms })
@@ -118,7 +127,10 @@ impl ErrorObject {
         match self.code {
             code::MISSING_CLIENT_CAPABILITY => data(self).map(KnownError::MissingCapability),
             code::UNSUPPORTED_PROTOCOL_VERSION => data(self).map(KnownError::UnsupportedVersion),
-            code::INVALID_PARAMS => data(self).map(KnownError::StateRejected),
+            code::INVALID_PARAMS => data(self)
+                .map(KnownError::StateRejected)
+                .or_else(|| data(self).map(KnownError::ResourceNotFound)),
+            LEGACY_RESOURCE_NOT_FOUND => data(self).map(KnownError::ResourceNotFound),
             code::IN_PROGRESS => data(self).map(KnownError::InProgress),
             code::HEADER_MISMATCH => Some(KnownError::HeaderMismatch),
             code::OUTCOME_UNKNOWN => Some(KnownError::OutcomeUnknown),
@@ -140,6 +152,8 @@ pub enum KnownError {
     UnsupportedVersion(UnsupportedVersion),
     /// -32602 with a reason: only servers of this project say why a state was rejected.
     StateRejected(StateRejection),
+    /// -32602 with a URI; -32002 from servers of earlier revisions.
+    ResourceNotFound(ResourceNotFound),
     /// 1001.
     InProgress(InProgress),
     /// 1002.
@@ -164,6 +178,13 @@ pub struct UnsupportedVersion {
     pub supported: Vec<String>,
     /// The version that the request named.
     pub requested: String,
+}
+
+/// Data of a resource that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceNotFound {
+    /// The resource.
+    pub uri: String,
 }
 
 /// Data of a rejected request state: this project's own.
@@ -232,6 +253,17 @@ mod tests {
         assert!(
             matches!(state.known(), Some(KnownError::StateRejected(data)) if data.reason == "expired")
         );
+        let gone = ErrorObject::resource_not_found("note://1");
+        assert_eq!(gone.code, code::INVALID_PARAMS);
+        let not_found = KnownError::ResourceNotFound(ResourceNotFound {
+            uri: "note://1".to_owned(),
+        });
+        assert_eq!(gone.known().as_ref(), Some(&not_found));
+        let legacy = ErrorObject {
+            code: LEGACY_RESOURCE_NOT_FOUND,
+            ..gone
+        };
+        assert_eq!(legacy.known(), Some(not_found));
         let busy = ErrorObject::in_progress("in progress", 250);
         assert_eq!(busy.data.as_ref().unwrap().get(), r#"{"retryAfterMs":250}"#);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Resources and templates of resources: the lists, a request for one, its result (*Resources*).
 //!
-//! What a resource holds is [`ResourceContents`](crate::content::ResourceContents), because results of tools hold it too.
+//! What a resource holds is [`ResourceContents`], because results of tools hold it too.
 
 use std::borrow::Cow;
 use std::fmt;

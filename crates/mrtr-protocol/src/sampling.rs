@@ -127,13 +127,23 @@ impl CreateMessageParams {
         self.tools.is_some() || self.tool_choice.is_some()
     }
 
-    /// Checks that each use of a tool has its result (*Sampling, Message Content Constraints*). Deprecated since 2026-07-28: a new server
-    /// calls a model provider itself.
+    /// Checks that each use of a tool has its result (*Sampling, Message Content Constraints*), and that numbers are such that JSON can say
+    /// them. Deprecated since 2026-07-28: a new server calls a model provider itself.
     ///
     /// # Errors
     ///
     /// [`ConversationError`].
     pub fn check(&self) -> Result<(), ConversationError> {
+        let preferences = self.model_preferences.as_ref();
+        let numbers = [
+            self.temperature,
+            preferences.and_then(|wanted| wanted.cost_priority),
+            preferences.and_then(|wanted| wanted.speed_priority),
+            preferences.and_then(|wanted| wanted.intelligence_priority),
+        ];
+        if numbers.into_iter().flatten().any(|n| !n.is_finite()) {
+            return Err(ConversationError::NotFinite);
+        }
         conversation::check(&self.messages)
     }
 }

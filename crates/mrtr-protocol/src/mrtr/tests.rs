@@ -188,6 +188,55 @@ fn a_question_has_the_kind_that_it_asks() {
 }
 
 #[test]
+fn a_question_is_read_as_its_own_kind_alone() {
+    let form = InputRequest::form(&ElicitForm::new("m", JsonObject::empty()));
+    let page = ElicitUrl::new("m", "https://a.example/go");
+    let url = InputRequest::url(&page);
+    let said = CreateMessageParams::new(vec![], 1);
+    let sampling = InputRequest::sampling(&said);
+    let roots = InputRequest::roots();
+    assert!(form.as_form().is_ok());
+    assert_eq!(url.as_url(), Ok(page));
+    assert_eq!(sampling.as_sampling(), Ok(said));
+    assert_eq!(
+        serde_json::to_string(&roots).unwrap(),
+        r#"{"method":"roots/list"}"#
+    );
+    for (question, kind) in [
+        (&form, Kind::Form),
+        (&url, Kind::Url),
+        (&sampling, Kind::Sampling),
+        (&roots, Kind::Roots),
+    ] {
+        assert_eq!(question.kind(), Ok(kind));
+        assert_eq!(question.as_form().is_ok(), kind == Kind::Form, "{kind}");
+        assert_eq!(question.as_url().is_ok(), kind == Kind::Url, "{kind}");
+        assert_eq!(
+            question.as_sampling().is_ok(),
+            kind == Kind::Sampling,
+            "{kind}"
+        );
+    }
+    // A form with a URL, and a URL with a form, are neither.
+    for (text, kind) in [
+        (
+            FORM.replace(r#""message""#, r#""url":"https://a.example","message""#),
+            Kind::Form,
+        ),
+        (FORM.replace(r#""form""#, r#""url""#), Kind::Url),
+        (
+            FORM.replace(r#""form""#, r#""url","url":"https://a.example""#),
+            Kind::Url,
+        ),
+    ] {
+        let question: InputRequest = serde_json::from_str(&text).unwrap();
+        assert_eq!(question.kind(), Ok(kind));
+        assert_eq!(question.as_form(), Err(QuestionError::Malformed), "{text}");
+        assert_eq!(question.as_url(), Err(QuestionError::Malformed), "{text}");
+    }
+}
+
+#[test]
 fn answers_are_an_object_of_objects() {
     let good = raw(r#"{"a":{"action":"cancel"},"b":{}}"#);
     let answers = InputResponses::parse(&good).unwrap();

@@ -33,6 +33,9 @@ pub enum ConversationError {
         /// Where the results have to be.
         at: usize,
     },
+    /// An infinity or a NaN, which JSON cannot say.
+    #[error("the temperature and the priorities must be finite numbers")]
+    NotFinite,
 }
 
 /// Each message that uses tools is followed by one that brings the result of each, and nothing else.

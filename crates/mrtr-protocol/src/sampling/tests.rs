@@ -183,4 +183,17 @@ fn each_use_of_a_tool_has_its_result() {
     ] {
         assert_eq!(check(bad.clone()), Err(error), "{bad:?}");
     }
+
+    let mut params = CreateMessageParams::new(vec![ask()], 1);
+    for temperature in [f64::NAN, f64::INFINITY] {
+        params.temperature = Some(temperature);
+        assert_eq!(params.check(), Err(NotFinite));
+    }
+    params.temperature = Some(0.5);
+    assert_eq!(params.check(), Ok(()));
+    params.model_preferences = Some(ModelPreferences {
+        speed_priority: Some(f64::NAN),
+        ..Default::default()
+    });
+    assert_eq!(params.check(), Err(NotFinite));
 }
