@@ -2,12 +2,14 @@
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
+use mrtr_protocol::object::as_string;
 use mrtr_protocol::{ElicitAction, ElicitForm, FormSchema, InputRequest, JsonObject};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::{AnswerError, QuestionProblem};
 use crate::handler::FormAnswer;
+use crate::page::UrlAnswer;
 
 /// A form question, read and compiled.
 #[derive(Debug)]
@@ -71,6 +73,32 @@ impl CheckedForm {
         };
         to_raw_value(&action).map_err(|_| AnswerError::NotAnObject)
     }
+}
+
+/// The answer to a URL as it goes onto the wire: never with content.
+pub(crate) fn checked_url(answer: UrlAnswer) -> Result<Box<RawValue>, AnswerError> {
+    let action = match answer {
+        UrlAnswer::Accept => ElicitAction::Accept { content: None },
+        UrlAnswer::Decline => ElicitAction::Decline,
+        UrlAnswer::Cancel => ElicitAction::Cancel,
+    };
+    to_raw_value(&action).map_err(|_| AnswerError::NotAnObject)
+}
+
+/// Arguments as a prompt takes them: an object of strings, or none at all for `()` and `None`.
+pub(crate) fn prompt_arguments<T: serde::Serialize + ?Sized>(
+    arguments: &T,
+) -> Result<Option<JsonObject>, String> {
+    let arguments = self::arguments(arguments)?;
+    if let Some(object) = &arguments {
+        let members = object.members().map_err(|error| error.to_string())?;
+        if let Some((name, _)) = members.iter().find(|(_, raw)| as_string(raw).is_none()) {
+            return Err(format!(
+                "the argument {name:?} of a prompt must be a string"
+            ));
+        }
+    }
+    Ok(arguments)
 }
 
 /// Arguments as a tool takes them: an object, or none at all for `()` and `None`.
@@ -196,6 +224,23 @@ mod tests {
             form(r#"{"$schema":"https://a.example/dialect","type":"object","properties":{}}"#)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn arguments_of_prompts_are_strings() {
+        assert_eq!(
+            prompt_arguments(&json!({"a": "1"}))
+                .unwrap()
+                .unwrap()
+                .as_str(),
+            r#"{"a":"1"}"#
+        );
+        assert!(prompt_arguments(&()).unwrap().is_none());
+        let error = prompt_arguments(&json!({"a": "1", "secret": 1})).unwrap_err();
+        assert!(error.contains("secret"), "the name: {error}");
+        for bad in [json!({"a": null}), json!({"a": ["x"]}), json!(["x"])] {
+            assert!(prompt_arguments(&bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

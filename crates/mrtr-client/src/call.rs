@@ -1,34 +1,40 @@
-//! `tools/call`: the loop of a multi round-trip request (*Multi Round-Trip Requests, Client Requirements*).
+//! The loop of a multi round-trip request (*Multi Round-Trip Requests, Client Requirements*): `tools/call`, `prompts/get` and
+//! `resources/read` alike.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use http::HeaderName;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
-    CallToolParams, CallToolResult, InputRequest, InputRequiredResult, Kind, KnownError,
-    ResultType, code, headers, method,
+    CallToolParams, CallToolResult, GetPromptParams, GetPromptResult, InputRequiredResult,
+    JsonObject, KnownError, ReadResourceParams, ReadResourceResult, ResultType, code, headers,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
 
-use crate::answer::{CheckedForm, arguments};
+use crate::answer::{arguments, prompt_arguments};
 use crate::client::Client;
-use crate::error::{
-    Abandoned, AnswerError, CallError, ProtocolError, QuestionProblem, RequestError,
-};
+use crate::error::{Abandoned, CallError, ProtocolError, RequestError};
 use crate::exchange::Headers;
-use crate::handler::{FormHandler, FormQuestion, ServerLabel};
 use crate::pending::PendingCall;
+use crate::target::{Completed, Target};
 
 /// How far a call has come.
 #[derive(Debug)]
 pub enum Progress {
     /// There is a result.
-    Done(CallToolResult),
+    Done(Completed),
     /// The server wants answers, or to be asked again.
+    InputRequired(Box<PendingCall>),
+}
+
+/// The same, with the result unread.
+enum Step {
+    Done(Box<RawValue>),
     InputRequired(Box<PendingCall>),
 }
 
@@ -36,7 +42,8 @@ impl Client {
     /// Calls a tool and carries the call through its rounds.
     ///
     /// Each round is a new request with a new id, the handlers' answers, and the exact state of the last round, if that had one. Questions
-    /// of one round are asked at the same time. A round without questions is repeated after a short, growing pause.
+    /// of one round are asked at the same time. A round without questions is repeated after a short, growing pause, and so is one whose
+    /// page was accepted before: from a second up to half a minute from the time it was asked.
     ///
     /// Dropping the future drops the handlers' prompts, or closes the stream of the request in flight; nothing more is sent.
     ///
@@ -50,10 +57,46 @@ impl Client {
         tool: &str,
         arguments: A,
     ) -> Result<CallToolResult, CallError> {
-        match self.begin(tool, arguments).await? {
-            Progress::Done(result) => Ok(result),
-            Progress::InputRequired(pending) => self.run(*pending, 1).await,
-        }
+        let arguments = self::arguments(&arguments).map_err(CallError::Arguments)?;
+        self.carry(Target::Tool(tool.to_owned()), arguments).await
+    }
+
+    /// Gets a prompt, and answers what the server asks on the way, as [`Client::call_tool`] does. The arguments are an object of strings.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`].
+    pub async fn get_prompt<A: Serialize>(
+        &self,
+        prompt: &str,
+        arguments: A,
+    ) -> Result<GetPromptResult, CallError> {
+        let arguments = prompt_arguments(&arguments).map_err(CallError::Arguments)?;
+        self.carry(Target::Prompt(prompt.to_owned()), arguments)
+            .await
+    }
+
+    /// Reads a resource, and answers what the server asks on the way, as [`Client::call_tool`] does. Nothing is cached here.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`].
+    pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, CallError> {
+        self.carry(Target::Resource(uri.to_owned()), None).await
+    }
+
+    async fn carry<T: DeserializeOwned>(
+        &self,
+        target: Target,
+        arguments: Option<JsonObject>,
+    ) -> Result<T, CallError> {
+        let method = target.method();
+        let first = PendingCall::first(&self.inner.url, target, arguments);
+        let result = match self.send(first).await? {
+            Step::Done(result) => result,
+            Step::InputRequired(pending) => self.run(*pending, 1).await?,
+        };
+        read(&result).map_err(|_| ProtocolError::Result { method }.into())
     }
 
     /// Calls a tool and stops at the first answer: the loop by hand.
@@ -83,7 +126,35 @@ impl Client {
         arguments: A,
     ) -> Result<Progress, CallError> {
         let arguments = self::arguments(&arguments).map_err(CallError::Arguments)?;
-        self.send(PendingCall::first(&self.inner.url, tool, arguments))
+        let target = Target::Tool(tool.to_owned());
+        self.step(PendingCall::first(&self.inner.url, target, arguments))
+            .await
+    }
+
+    /// Gets a prompt and stops at the first answer, as [`Client::begin`] does for a tool.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`].
+    pub async fn begin_prompt<A: Serialize>(
+        &self,
+        prompt: &str,
+        arguments: A,
+    ) -> Result<Progress, CallError> {
+        let arguments = prompt_arguments(&arguments).map_err(CallError::Arguments)?;
+        let target = Target::Prompt(prompt.to_owned());
+        self.step(PendingCall::first(&self.inner.url, target, arguments))
+            .await
+    }
+
+    /// Reads a resource and stops at the first answer, as [`Client::begin`] does for a tool.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`].
+    pub async fn begin_resource(&self, uri: &str) -> Result<Progress, CallError> {
+        let target = Target::Resource(uri.to_owned());
+        self.step(PendingCall::first(&self.inner.url, target, None))
             .await
     }
 
@@ -96,6 +167,14 @@ impl Client {
     ///
     /// [`CallError::Unanswered`] and [`CallError::OtherServer`] before anything is sent, otherwise as [`Client::begin`].
     pub async fn resume(&self, pending: PendingCall) -> Result<Progress, CallError> {
+        let target = pending.target.clone();
+        match self.resume_unread(pending).await? {
+            Step::Done(result) => Ok(Progress::Done(Completed::read(&target, &result)?)),
+            Step::InputRequired(pending) => Ok(Progress::InputRequired(pending)),
+        }
+    }
+
+    async fn resume_unread(&self, pending: PendingCall) -> Result<Step, CallError> {
         if pending.endpoint != self.inner.url {
             return Err(CallError::OtherServer {
                 pending: Box::new(pending),
@@ -118,9 +197,11 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::call_tool`] and [`Client::resume`].
-    pub async fn finish(&self, pending: PendingCall) -> Result<CallToolResult, CallError> {
+    pub async fn finish(&self, pending: PendingCall) -> Result<Completed, CallError> {
         let rounds = pending.round.min(1);
-        self.run(pending, rounds).await
+        let target = pending.target.clone();
+        let result = self.run(pending, rounds).await?;
+        Ok(Completed::read(&target, &result)?)
     }
 
     /// `rounds`: how many this run has seen, the one that `pending` is at included.
@@ -128,7 +209,7 @@ impl Client {
         &self,
         mut pending: PendingCall,
         mut rounds: u32,
-    ) -> Result<CallToolResult, CallError> {
+    ) -> Result<Box<RawValue>, CallError> {
         loop {
             // Before a prompt is shown: a person should not answer what will not be sent.
             if let Some(limit) = self.inner.max_rounds
@@ -142,97 +223,40 @@ impl Client {
             if pending.state_only > 0 {
                 tokio::time::sleep(pause(pending.state_only)).await;
             } else {
+                let asked = Instant::now();
                 pending = self.ask(pending).await?;
+                // The person is in the browser, and the server cannot know more than it did. Whatever time they took counts.
+                let repeats = pending.accepted_again();
+                if repeats > 0 {
+                    tokio::time::sleep_until(asked + page_pause(repeats)).await;
+                }
             }
-            match self.resume(pending).await? {
-                Progress::Done(result) => return Ok(result),
-                Progress::InputRequired(next) => pending = *next,
+            match self.resume_unread(pending).await? {
+                Step::Done(result) => return Ok(result),
+                Step::InputRequired(next) => pending = *next,
             }
             rounds = rounds.saturating_add(1);
         }
     }
 
-    /// Puts every open question to its handler, all at the same time. One that cannot be asked stops all of them before the first prompt.
-    async fn ask(&self, mut pending: PendingCall) -> Result<PendingCall, CallError> {
-        let label = ServerLabel {
-            url: self.inner.url.clone(),
-            label: self.inner.label.clone(),
-            self_reported: pending.self_reported.clone(),
-        };
-        let open = pending
-            .requests
-            .iter()
-            .filter(|(key, _)| pending.answers.get(key).is_none());
-        let prepared: Result<Vec<_>, Abandoned> = open
-            .map(|(key, request)| self.prepare(key, request))
-            .collect();
-        let prepared = match prepared {
-            Ok(prepared) => prepared,
-            Err(why) => {
-                return Err(CallError::Abandoned {
-                    why,
-                    pending: Box::new(pending),
-                });
-            }
-        };
-        let prompts = prepared
-            .into_iter()
-            .map(|prompt| prompt.put(&pending.tool, &label));
-        match try_join_all(prompts).await {
-            Ok(answers) => {
-                for (key, answer) in answers {
-                    pending.answers.insert_raw(key, answer);
-                }
-                Ok(pending)
-            }
-            Err(Stopped::Refused(why)) => Err(CallError::Abandoned {
-                why,
-                pending: Box::new(pending),
-            }),
-            Err(Stopped::Invalid { key, problem }) => Err(CallError::InvalidAnswer {
-                key,
-                problem,
-                pending: Box::new(pending),
-            }),
-        }
-    }
-
-    fn prepare(&self, key: &str, request: &InputRequest) -> Result<Prompt<'_>, Abandoned> {
-        let question = |problem: QuestionProblem| Abandoned::Question {
-            key: key.to_owned(),
-            problem,
-        };
-        let kind = request.kind().map_err(|error| question(error.into()))?;
-        match (kind, &self.inner.handlers.form) {
-            (Kind::Form, Some(handler)) => {
-                let form = CheckedForm::read(request).map_err(question)?;
-                Ok(Prompt {
-                    key: key.to_owned(),
-                    form,
-                    handler: handler.as_ref(),
-                })
-            }
-            _ => Err(Abandoned::Unhandled {
-                key: key.to_owned(),
-                kind,
-            }),
-        }
-    }
-
     /// Sends one round and reads what came of it.
-    async fn send(&self, pending: PendingCall) -> Result<Progress, CallError> {
+    async fn step(&self, pending: PendingCall) -> Result<Progress, CallError> {
+        let target = pending.target.clone();
+        match self.send(pending).await? {
+            Step::Done(result) => Ok(Progress::Done(Completed::read(&target, &result)?)),
+            Step::InputRequired(pending) => Ok(Progress::InputRequired(pending)),
+        }
+    }
+
+    /// Sends one round and tells a result from a round, by its type alone.
+    async fn send(&self, pending: PendingCall) -> Result<Step, CallError> {
         let result = match self.exchange_round(&pending).await {
             Ok(result) => result,
             Err(error) => return Err(failed(error, pending)),
         };
         // The type first: a round with a member of a result in it is still a round.
         match ResultType::of(&result).map_err(ProtocolError::from)? {
-            ResultType::Complete => read(&result).map(Progress::Done).map_err(|_| {
-                ProtocolError::Result {
-                    method: method::TOOLS_CALL,
-                }
-                .into()
-            }),
+            ResultType::Complete => Ok(Step::Done(result)),
             ResultType::InputRequired => {
                 let round = InputRequiredResult::parse(&result).map_err(ProtocolError::from)?;
                 let next = pending.next(round);
@@ -241,7 +265,7 @@ impl Client {
                     questions = next.requests.len(),
                     "input required"
                 );
-                Ok(Progress::InputRequired(Box::new(next)))
+                Ok(Step::InputRequired(Box::new(next)))
             }
         }
     }
@@ -251,7 +275,12 @@ impl Client {
     async fn exchange_round(&self, pending: &PendingCall) -> Result<Box<RawValue>, RequestError> {
         let headers = self.headers(pending)?;
         let error = match self.exchange_with(pending, headers.clone()).await {
-            Err(RequestError::Rpc(error)) if error.error.code == code::HEADER_MISMATCH => error,
+            Err(RequestError::Rpc(error))
+                if error.error.code == code::HEADER_MISMATCH
+                    && matches!(pending.target, Target::Tool(_)) =>
+            {
+                error
+            }
             other => return other,
         };
         // Without a new list the first error is the better one to tell.
@@ -266,14 +295,16 @@ impl Client {
         }
     }
 
-    /// The name, and the arguments that the tool wants in headers.
+    /// The name or URI, and the arguments that a tool wants in headers.
     fn headers(&self, pending: &PendingCall) -> Result<Headers, RequestError> {
         let name = (
             HeaderName::from_static(headers::NAME),
-            headers::encode(&pending.tool).into_owned(),
+            headers::encode(pending.target.name()).into_owned(),
         );
         let mut all = vec![name];
-        if let Some(wanted) = self.param_headers(&pending.tool) {
+        if let Target::Tool(tool) = &pending.target
+            && let Some(wanted) = self.param_headers(tool)
+        {
             let values = wanted.values(pending.arguments.as_ref());
             all.extend(values.map_err(|error| RequestError::Unwritable(error.to_string()))?);
         }
@@ -296,17 +327,41 @@ impl Client {
             .then(|| to_raw_value(&pending.answers))
             .transpose()
             .map_err(raw)?;
-        let params = CallToolParams {
-            name: Cow::Borrowed(&pending.tool),
-            arguments: pending
-                .arguments
-                .as_ref()
-                .map(|arguments| arguments.as_raw()),
-            input_responses: answers.as_deref(),
-            request_state: state.as_deref(),
-            meta: Some(&self.inner.meta),
-        };
-        self.exchange(method::TOOLS_CALL, headers, &params).await
+        let arguments = pending.arguments.as_ref().map(JsonObject::as_raw);
+        let (input_responses, request_state) = (answers.as_deref(), state.as_deref());
+        let meta: Option<&RawValue> = Some(&self.inner.meta);
+        let method = pending.target.method();
+        match &pending.target {
+            Target::Tool(name) => {
+                let params = CallToolParams {
+                    name: Cow::Borrowed(name),
+                    arguments,
+                    input_responses,
+                    request_state,
+                    meta,
+                };
+                self.exchange(method, headers, &params).await
+            }
+            Target::Prompt(name) => {
+                let params = GetPromptParams {
+                    name: Cow::Borrowed(name),
+                    arguments,
+                    input_responses,
+                    request_state,
+                    meta,
+                };
+                self.exchange(method, headers, &params).await
+            }
+            Target::Resource(uri) => {
+                let params = ReadResourceParams {
+                    uri: Cow::Borrowed(uri),
+                    input_responses,
+                    request_state,
+                    meta,
+                };
+                self.exchange(method, headers, &params).await
+            }
+        }
     }
 }
 
@@ -344,55 +399,23 @@ fn failed(error: RequestError, pending: PendingCall) -> CallError {
     }
 }
 
-/// A question that is ready to be asked.
-struct Prompt<'a> {
-    key: String,
-    form: CheckedForm,
-    handler: &'a dyn FormHandler,
-}
-
-/// Why a round's questions were not all answered.
-enum Stopped {
-    Refused(Abandoned),
-    Invalid { key: String, problem: AnswerError },
-}
-
-impl Prompt<'_> {
-    async fn put(
-        self,
-        tool: &str,
-        server: &ServerLabel,
-    ) -> Result<(String, Box<RawValue>), Stopped> {
-        let question = FormQuestion {
-            server: server.clone(),
-            tool: tool.to_owned(),
-            key: self.key.clone(),
-            message: self.form.form.message.clone(),
-            schema: self.form.schema.clone(),
-            requested_schema: self.form.form.requested_schema.clone(),
-        };
-        match self.handler.answer(question).await {
-            Ok(answer) => match self.form.check(&answer) {
-                Ok(raw) => Ok((self.key, raw)),
-                Err(problem) => Err(Stopped::Invalid {
-                    key: self.key,
-                    problem,
-                }),
-            },
-            Err(refusal) => Err(Stopped::Refused(Abandoned::Refused {
-                key: self.key,
-                refusal,
-            })),
-        }
-    }
-}
-
-/// The pause before the n-th state-only round in a row: from 50 ms, doubled up to 2 s, and up to half as much again by chance, so that the
-/// clients which a server sheds together do not come back together.
+/// The pause before the n-th state-only round in a row: from 50 ms, doubled up to 2 s.
 fn pause(state_only: u32) -> Duration {
-    let base = 50_u64
-        .saturating_mul(1 << state_only.saturating_sub(1).min(6))
-        .min(2_000);
+    growing(50, 2_000, state_only)
+}
+
+/// The time between asking the n-th time again for a page that was accepted, and telling the server so: from 1 s, doubled up to 30 s. With
+/// ten rounds that gives a person between two and four minutes in the browser, if their handler does not wait for them.
+fn page_pause(repeats: u32) -> Duration {
+    growing(1_000, 30_000, repeats)
+}
+
+/// Doubled each time up to a bound, and up to half as much again by chance, so that the clients which a server sheds together do not come
+/// back together.
+fn growing(first_ms: u64, most_ms: u64, nth: u32) -> Duration {
+    let base = first_ms
+        .saturating_mul(1 << nth.saturating_sub(1).min(6))
+        .min(most_ms);
     // A fresh `RandomState` is the standard library's own source of chance; nothing secret depends on it.
     let chance = RandomState::new().build_hasher().finish();
     Duration::from_millis(base + chance % (base / 2))
@@ -414,6 +437,16 @@ mod tests {
         ] {
             let pause = pause(round).as_millis();
             assert!((from..to).contains(&pause), "{round}: {pause}");
+        }
+        for (repeats, from, to) in [
+            (1, 1_000, 1_500),
+            (2, 2_000, 3_000),
+            (5, 16_000, 24_000),
+            (6, 30_000, 45_000),
+            (u32::MAX, 30_000, 45_000),
+        ] {
+            let pause = page_pause(repeats).as_millis();
+            assert!((from..to).contains(&pause), "{repeats}: {pause}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Building a client, and the requests of one round: discovery and the list of tools.
+//! Building a client, and the requests of one round: discovery and the lists.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,9 @@ use http::{HeaderValue, Uri};
 use mrtr_protocol::meta::ClientMeta;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
-    DiscoverResult, Implementation, ListToolsResult, REVISION, RequestId, ResultType, Tool, method,
+    DiscoverResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, Prompt, REVISION, RequestId, Resource, ResourceTemplate,
+    ResultType, Tool, method,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +20,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::{ProtocolError, RequestError};
 use crate::handler::{FormHandler, Handlers};
+use crate::page::UrlHandler;
 use crate::param_headers::ParamHeaders;
+use crate::roots::RootsHandler;
+use crate::sampling::SamplingHandler;
 use crate::transport::{HttpTransport, Transport, TransportError};
 
 /// A client of one server. Cloning is cheap, and clones share ids, handlers and connections.
@@ -89,25 +94,71 @@ impl Client {
     ///
     /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
-        let mut tools = Vec::new();
+        let tools = self
+            .list(method::TOOLS_LIST, |page: ListToolsResult| {
+                (page.tools, page.next_cursor)
+            })
+            .await?;
+        Ok(self.remember_headers(tools))
+    }
+
+    /// `prompts/list`, all pages of it, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
+    pub async fn list_prompts(&self) -> Result<Vec<Prompt>, RequestError> {
+        self.list(method::PROMPTS_LIST, |page: ListPromptsResult| {
+            (page.prompts, page.next_cursor)
+        })
+        .await
+    }
+
+    /// `resources/list`, all pages of it, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
+    pub async fn list_resources(&self) -> Result<Vec<Resource>, RequestError> {
+        self.list(method::RESOURCES_LIST, |page: ListResourcesResult| {
+            (page.resources, page.next_cursor)
+        })
+        .await
+    }
+
+    /// `resources/templates/list`, all pages of it, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
+    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, RequestError> {
+        let split = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
+        self.list(method::RESOURCES_TEMPLATES_LIST, split).await
+    }
+
+    /// Asks for every page of a list, and joins what `split` takes out of each.
+    async fn list<P: DeserializeOwned, I>(
+        &self,
+        method: &'static str,
+        split: impl Fn(P) -> (Vec<I>, Option<String>),
+    ) -> Result<Vec<I>, RequestError> {
+        let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..Self::MAX_PAGES {
             let params = MetaParams {
                 cursor: cursor.as_deref(),
                 meta: &self.inner.meta,
             };
-            let result = self
-                .exchange(method::TOOLS_LIST, Vec::new(), &params)
-                .await?;
-            let page: ListToolsResult = complete(method::TOOLS_LIST, &result)?;
-            tools.extend(page.tools);
-            if page.next_cursor.is_none() {
-                return Ok(self.remember_headers(tools));
+            let result = self.exchange(method, Vec::new(), &params).await?;
+            let (items, next) = split(complete(method, &result)?);
+            all.extend(items);
+            if next.is_none() {
+                return Ok(all);
             }
-            if page.next_cursor == cursor {
+            if next == cursor {
                 break;
             }
-            cursor = page.next_cursor;
+            cursor = next;
         }
         Err(ProtocolError::EndlessPages.into())
     }
@@ -237,7 +288,34 @@ impl ClientBuilder {
         self
     }
 
-    /// How many rounds [`Client::call_tool`] goes along with, [`ClientBuilder::MAX_ROUNDS`] by default; `None` for as many as the server
+    /// Puts pages to this handler, and declares `elicitation.url`.
+    pub fn on_url(mut self, handler: impl UrlHandler) -> Self {
+        self.handlers.url = Some(Arc::new(handler));
+        self
+    }
+
+    /// Puts questions for a model to this handler, and declares `sampling`. Deprecated since 2026-07-28: a new server calls a model
+    /// provider itself.
+    pub fn on_sampling(mut self, handler: impl SamplingHandler) -> Self {
+        self.handlers.sampling = Some(Arc::new(handler));
+        self
+    }
+
+    /// Says that the sampling handler lets a model use the tools that a question brings, and declares `sampling.tools`. Without a sampling
+    /// handler it declares nothing. Deprecated since 2026-07-28: a new server calls a model provider itself.
+    pub fn with_sampling_tools(mut self) -> Self {
+        self.handlers.sampling_tools = true;
+        self
+    }
+
+    /// Asks this handler for the host's folders, and declares `roots`. Deprecated since 2026-07-28: a new server takes folders as
+    /// parameters, resource URIs or configuration.
+    pub fn on_roots(mut self, handler: impl RootsHandler) -> Self {
+        self.handlers.roots = Some(Arc::new(handler));
+        self
+    }
+
+    /// How many rounds a call goes along with, [`ClientBuilder::MAX_ROUNDS`] by default; `None` for as many as the server
     /// likes. With a limit of 3 a call makes at most 4 requests.
     pub fn max_rounds(mut self, rounds: impl Into<Option<u32>>) -> Self {
         self.max_rounds = rounds.into();

@@ -1,6 +1,6 @@
 //! Everything that can go wrong, by what the host can do about it.
 //!
-//! [`RequestError`] is about one request and its response. [`CallError`] is about a tool call of several rounds; where the call can go on,
+//! [`RequestError`] is about one request and its response. [`CallError`] is about a call of several rounds; where the call can go on,
 //! it hands back the [`PendingCall`]. No error prints a state, a token, an argument or an answer.
 
 use std::time::Duration;
@@ -9,10 +9,12 @@ use http::StatusCode;
 use mrtr_protocol::form::FormSchemaError;
 use mrtr_protocol::jsonrpc::EnvelopeError;
 use mrtr_protocol::mrtr::{QuestionError, ResultTypeError, RoundError};
+use mrtr_protocol::sampling::ConversationError;
 use mrtr_protocol::strict::Violation;
 use mrtr_protocol::{ErrorObject, Kind, KnownError};
 
 use crate::handler::Refusal;
+use crate::page::UrlProblem;
 use crate::pending::{PendingCall, Repeat};
 use crate::transport::TransportError;
 
@@ -152,16 +154,18 @@ pub enum ProtocolError {
         method: &'static str,
     },
     /// A list whose pages repeat, or do not end.
-    #[error("the server's list of tools does not end")]
+    #[error("the server's list does not end")]
     EndlessPages,
 }
 
-/// Why a tool call has no result.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The arguments are no object. Nothing was sent.
-    #[error("the arguments cannot be sent: {0}; a tool takes an object")]
+    /// The arguments are no object, or one of a prompt's is no string. Nothing was sent.
+    #[error(
+        "the arguments cannot be sent: {0}; a tool takes an object, and a prompt an object of strings"
+    )]
     Arguments(String),
     /// Nothing of this round was sent. Resuming is safe.
     #[error("nothing was sent: {source}; resume the call when the server can be reached")]
@@ -333,6 +337,13 @@ pub enum QuestionProblem {
     /// Its schema is not a flat form.
     #[error(transparent)]
     Form(#[from] FormSchemaError),
+    /// Its URL is not one to be opened.
+    #[error(transparent)]
+    Url(#[from] UrlProblem),
+    /// Its conversation is none that a model can go on with. Deprecated since 2026-07-28, as sampling is: a new server calls a model
+    /// provider itself.
+    #[error(transparent)]
+    Conversation(#[from] ConversationError),
     /// Its schema cannot be used for checking: an unknown dialect, a reference, a pattern beyond the linear-time engine.
     #[error("its schema cannot be used to check an answer")]
     UnusableSchema,
@@ -345,9 +356,23 @@ pub enum AnswerError {
     /// No question of this key is open.
     #[error("no question of this key is open")]
     NoSuchQuestion,
-    /// The question cannot be answered with a form's answer.
-    #[error("the question cannot be answered: {0}")]
+    /// The question cannot be answered so: it is of another kind, or none that can be put.
+    #[error("the question cannot be answered so: {0}")]
     Question(#[from] QuestionProblem),
+    /// A message that is not one to the question. Deprecated since 2026-07-28, as sampling is: a new server calls a model provider itself.
+    #[error(transparent)]
+    Message(#[from] mrtr_protocol::AnswerError),
+    /// A message of another role than the assistant's. Deprecated since 2026-07-28, as sampling is: a new server calls a model provider
+    /// itself.
+    #[error("the answer to a sampling request is the assistant's message")]
+    NotTheAssistant,
+    /// The model wants a tool that the question does not offer, or any at all where it says `none`. Deprecated since 2026-07-28, as sampling
+    /// is: a new server calls a model provider itself.
+    #[error("the model wants the tool {name:?}, which the question does not offer")]
+    ToolNotOffered {
+        /// The tool.
+        name: String,
+    },
     /// The content of an accept is no object.
     #[error("the content of an accept must be an object")]
     NotAnObject,

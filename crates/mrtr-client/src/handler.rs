@@ -1,4 +1,4 @@
-//! Who answers the questions: the host's handlers.
+//! Who answers the questions: the host's handlers. Here are forms, and what all kinds share.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,13 +7,18 @@ use std::sync::Arc;
 use mrtr_protocol::{FormSchema, JsonObject, Kind, KindSet};
 use serde_json::Value;
 
-/// What a handler answers with.
-pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<FormAnswer, Refusal>> + Send + 'a>>;
+use crate::page::UrlHandler;
+use crate::roots::RootsHandler;
+use crate::sampling::SamplingHandler;
+use crate::target::Target;
+
+/// What a handler answers with: an answer of its kind, or a refusal.
+pub type HandlerFuture<'a, A = FormAnswer> =
+    Pin<Box<dyn Future<Output = Result<A, Refusal>> + Send + 'a>>;
 
 /// Puts forms to a person.
 ///
-/// Any `async` closure over a [`FormQuestion`] is a handler. Registering one declares `elicitation.form` with every request; without one
-/// nothing is declared.
+/// Any `async` closure over a [`FormQuestion`] is a handler. Registering one declares `elicitation.form` with every request.
 ///
 /// # Contract
 ///
@@ -25,7 +30,7 @@ pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<FormAnswer, Refu
 ///   prompts in `Drop`.
 pub trait FormHandler: Send + Sync + 'static {
     /// Answers one question. It may take as long as a person takes; no timeout of the client runs meanwhile.
-    fn answer(&self, question: FormQuestion) -> HandlerFuture<'_>;
+    fn answer(&self, question: FormQuestion) -> HandlerFuture<'_, FormAnswer>;
 }
 
 impl<F, Fut> FormHandler for F
@@ -33,7 +38,7 @@ where
     F: Fn(FormQuestion) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<FormAnswer, Refusal>> + Send + 'static,
 {
-    fn answer(&self, question: FormQuestion) -> HandlerFuture<'_> {
+    fn answer(&self, question: FormQuestion) -> HandlerFuture<'_, FormAnswer> {
         Box::pin(self(question))
     }
 }
@@ -53,7 +58,7 @@ pub enum FormAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {
-    /// Why, for whoever called the tool.
+    /// Why, for whoever made the call.
     pub reason: String,
 }
 
@@ -72,8 +77,8 @@ impl Refusal {
 pub struct FormQuestion {
     /// Who is asking. Show it.
     pub server: ServerLabel,
-    /// The tool whose call waits for the answer.
-    pub tool: String,
+    /// The call that waits for the answer.
+    pub target: Target,
     /// The question's key in its round.
     pub key: String,
     /// The message as the server wrote it. Untrusted: it may hold markup or control characters.
@@ -89,15 +94,19 @@ impl FormQuestion {
     /// Line breaks stay.
     #[must_use]
     pub fn plain_message(&self) -> String {
-        self.message
-            .chars()
-            .filter(|&c| c == '\n' || !(c.is_control() || is_bidi(c)))
-            .collect()
+        plain(&self.message)
     }
 }
 
+/// Text without control characters but line breaks, and without characters that change its direction.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .filter(|&c| c == '\n' || !(c.is_control() || is_bidi(c)))
+        .collect()
+}
+
 /// Marks, embeddings, overrides and isolates of bidirectional text.
-fn is_bidi(c: char) -> bool {
+pub(crate) fn is_bidi(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -123,16 +132,29 @@ impl fmt::Display for ServerLabel {
     }
 }
 
-/// The handlers of a client; kinds that come later have their places here.
+/// The handlers of a client.
 #[derive(Clone, Default)]
 pub(crate) struct Handlers {
     pub(crate) form: Option<Arc<dyn FormHandler>>,
+    pub(crate) url: Option<Arc<dyn UrlHandler>>,
+    pub(crate) sampling: Option<Arc<dyn SamplingHandler>>,
+    /// Whether the sampling handler knows tools.
+    pub(crate) sampling_tools: bool,
+    pub(crate) roots: Option<Arc<dyn RootsHandler>>,
 }
 
 impl Handlers {
     /// The kinds that somebody handles: what the client declares.
     pub(crate) fn kinds(&self) -> KindSet {
-        self.form.iter().map(|_| Kind::Form).collect()
+        let handled = |kind: &Kind| match kind {
+            Kind::Form => self.form.is_some(),
+            Kind::Url => self.url.is_some(),
+            Kind::Sampling => self.sampling.is_some(),
+            Kind::SamplingWithTools => self.sampling.is_some() && self.sampling_tools,
+            Kind::Roots => self.roots.is_some(),
+            _ => false,
+        };
+        Kind::ALL.into_iter().filter(handled).collect()
     }
 }
 
@@ -155,7 +177,7 @@ mod tests {
                 label: None,
                 self_reported: Some("Your bank".to_owned()),
             },
-            tool: "t".to_owned(),
+            target: Target::Tool("t".to_owned()),
             key: "k".to_owned(),
             message: "Pay\u{1b}[2J \u{202e}001\u{202c}?\nReally?\u{7}".to_owned(),
             schema: FormSchema::parse(&schema).unwrap(),

@@ -27,7 +27,8 @@
 //!
 //! * It never sends an `accept` that a handler did not give, or whose content does not fit the question's schema.
 //! * It never declares a capability without a handler for it, and never answers a question of a kind that it did not declare.
-//! * It never repeats a `tools/call` by itself after a broken connection. [`CallError::OutcomeUnknown`] says that the outcome is unknown,
+//! * It never opens or fetches a URL: that is the host's, after the person's consent to the whole of it.
+//! * It never repeats a call by itself after a broken connection. [`CallError::OutcomeUnknown`] says that the outcome is unknown,
 //!   whether repeating is safe, and hands back the [`PendingCall`].
 //! * It never follows a redirect: the body holds a state, and the headers a token.
 //!
@@ -35,24 +36,33 @@
 //!
 //! | module | what | specification page |
 //! |---|---|---|
-//! | [`client`] | building a client, discovery, listing tools | Discovery; Tools |
-//! | [`call`] | the loop of `call_tool` | Multi Round-Trip Requests, Client Requirements |
+//! | [`client`] | building a client, discovery, lists | Discovery; Tools; Prompts; Resources |
+//! | [`call`] | the loop of `call_tool`, `get_prompt` and `read_resource` | Multi Round-Trip Requests, Client Requirements |
+//! | [`target`] | what a call is for, and its result | Multi Round-Trip Requests, Supported Requests |
 //! | [`pending`] | the loop by hand; a call that can be stored | the same |
-//! | [`handler`] | who answers questions | Elicitation |
+//! | [`handler`] | who answers questions; forms | Elicitation |
+//! | [`page`] | pages to be opened | Elicitation, URL mode |
+//! | [`sampling`] | questions for a model (deprecated since 2026-07-28: a new server calls a provider itself) | Sampling |
+//! | [`roots`] | folders (deprecated since 2026-07-28: take them as parameters, resource URIs or configuration) | Roots |
 //! | [`transport`] | the wire, and how to put in another | Streamable HTTP |
 //! | [`error`] | everything that can go wrong | Overview, Error Responses |
 //!
-//! Prompts, resources, URL mode, sampling, roots, stdio and revision 2025-11-25 are not here yet.
+//! Stdio and revision 2025-11-25 are not here yet.
 
 mod answer;
+mod ask;
 pub mod call;
 pub mod client;
 pub mod error;
 mod exchange;
 pub mod handler;
+pub mod page;
 mod param_headers;
 pub mod pending;
+pub mod roots;
+pub mod sampling;
 mod sse;
+pub mod target;
 pub mod transport;
 
 pub use call::Progress;
@@ -61,7 +71,11 @@ pub use error::{
     Abandoned, AnswerError, CallError, ProtocolError, QuestionProblem, RequestError, RpcError,
 };
 pub use handler::{FormAnswer, FormHandler, FormQuestion, HandlerFuture, Refusal, ServerLabel};
+pub use page::{PageUrl, UrlAnswer, UrlHandler, UrlProblem, UrlQuestion, UrlWarning};
 pub use pending::{PendingCall, Repeat};
+pub use roots::{RootsHandler, RootsQuestion};
+pub use sampling::{SamplingHandler, SamplingQuestion};
+pub use target::{Completed, Target};
 pub use transport::{HttpTransport, ResponseBody, Transport, TransportError, TransportFuture};
 
 #[cfg(doctest)]

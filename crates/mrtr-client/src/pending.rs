@@ -2,17 +2,25 @@
 
 use std::fmt;
 
-use mrtr_protocol::{InputRequests, InputRequiredResult, JsonObject, RawObject};
+use mrtr_protocol::mrtr::QuestionError;
+use mrtr_protocol::{
+    CreateMessageResult, ElicitAction, InputRequests, InputRequiredResult, JsonObject, Kind,
+    RawObject, Root,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::CheckedForm;
-use crate::error::AnswerError;
+use crate::answer::{CheckedForm, checked_url};
+use crate::error::{AnswerError, QuestionProblem};
 use crate::handler::FormAnswer;
+use crate::page::{CheckedPage, UrlAnswer};
+use crate::roots;
+use crate::sampling::CheckedSampling;
+use crate::target::Target;
 
-/// A tool call that has no result yet.
+/// A call that has no result yet: of a tool, for a prompt, or for a resource.
 ///
-/// It comes from [`Client::begin`](crate::Client::begin) and from errors that leave a call open. Look at [`PendingCall::requests`], give
-/// each an answer with [`PendingCall::answer`], and hand it to [`Client::resume`](crate::Client::resume); or hand it to
+/// It comes from [`Client::begin`](crate::Client::begin) and its like, and from errors that leave a call open. Look at
+/// [`PendingCall::requests`], give each an answer of its kind with [`PendingCall::answer`] or one of its like, and hand it to [`Client::resume`](crate::Client::resume); or hand it to
 /// [`Client::finish`](crate::Client::finish), which asks the client's handlers.
 ///
 /// It serializes, so that it can be stored and resumed by another process. **What is stored is a secret**: it holds the state, which to
@@ -25,7 +33,7 @@ pub struct PendingCall {
     /// Version of this form.
     format: Format,
     pub(crate) endpoint: String,
-    pub(crate) tool: String,
+    pub(crate) target: Target,
     pub(crate) arguments: Option<JsonObject>,
     /// How many rounds the server has asked for so far.
     pub(crate) round: u32,
@@ -37,12 +45,24 @@ pub struct PendingCall {
     pub(crate) state: Option<String>,
     /// What the server called itself in the last round.
     pub(crate) self_reported: Option<String>,
+    /// The pages that were accepted in earlier rounds.
+    accepted: Vec<AcceptedPage>,
 }
 
+/// The form that says which method it is; the one before knew only tools.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Format {
-    #[serde(rename = "mrtr-pending-1")]
-    One,
+    #[serde(rename = "mrtr-pending-2")]
+    Two,
+}
+
+/// How often the person accepted one URL.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptedPage {
+    /// The server's own text.
+    url: String,
+    times: u32,
 }
 
 /// What sending the same request again may do.
@@ -65,11 +85,11 @@ impl fmt::Display for Repeat {
 }
 
 impl PendingCall {
-    pub(crate) fn first(endpoint: &str, tool: &str, arguments: Option<JsonObject>) -> Self {
+    pub(crate) fn first(endpoint: &str, target: Target, arguments: Option<JsonObject>) -> Self {
         Self {
-            format: Format::One,
+            format: Format::Two,
             endpoint: endpoint.to_owned(),
-            tool: tool.to_owned(),
+            target,
             arguments,
             round: 0,
             state_only: 0,
@@ -77,11 +97,13 @@ impl PendingCall {
             answers: RawObject::new(),
             state: None,
             self_reported: None,
+            accepted: Vec::new(),
         }
     }
 
-    /// The same call in its next round. Nothing of the last round stays: neither its state nor its answers.
-    pub(crate) fn next(self, round: InputRequiredResult) -> Self {
+    /// The same call in its next round. Of the last round stays neither its state nor its answers; only which pages were accepted.
+    pub(crate) fn next(mut self, round: InputRequiredResult) -> Self {
+        self.count_accepted();
         let (requests, state, meta) = round.into_parts();
         Self {
             round: self.round.saturating_add(1),
@@ -100,10 +122,44 @@ impl PendingCall {
         }
     }
 
-    /// The tool that was called.
+    fn count_accepted(&mut self) {
+        let accepted: Vec<String> = self.accepted_urls().map(|(_, url)| url).collect();
+        for url in accepted {
+            match self.accepted.iter_mut().find(|page| page.url == url) {
+                Some(page) => page.times = page.times.saturating_add(1),
+                None => self.accepted.push(AcceptedPage { url, times: 1 }),
+            }
+        }
+    }
+
+    /// Keys and URLs of this round's pages whose answer is an accept.
+    fn accepted_urls(&self) -> impl Iterator<Item = (&str, String)> {
+        self.requests.iter().filter_map(|(key, request)| {
+            let page = request.as_url().ok()?;
+            let answer = ElicitAction::parse(self.answers.get(key)?, Kind::Url).ok()?;
+            matches!(answer, ElicitAction::Accept { .. }).then_some((key, page.url))
+        })
+    }
+
+    /// How often, at most, a page that is accepted in this round was accepted before.
+    pub(crate) fn accepted_again(&self) -> u32 {
+        let repeats = self.accepted_urls().map(|(key, _)| self.repeated(key));
+        repeats.max().unwrap_or(0)
+    }
+
+    /// How often the person accepted the page that this question asks to open, in earlier rounds of this call. Not 0: the server does not
+    /// know yet that the page was used. Do not open it again unasked, and wait a little before resuming. 0 for every other question.
     #[must_use]
-    pub fn tool(&self) -> &str {
-        &self.tool
+    pub fn repeated(&self, key: &str) -> u32 {
+        let page = self.requests.get(key).and_then(|ask| ask.as_url().ok());
+        page.and_then(|page| self.accepted.iter().find(|old| old.url == page.url))
+            .map_or(0, |old| old.times)
+    }
+
+    /// What the call is for.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// How many rounds the server has asked for so far; 0 for a call whose first request has no answer.
@@ -153,12 +209,56 @@ impl PendingCall {
         self.answers.insert_raw(key, raw);
         Ok(())
     }
+
+    /// Answers a page, after the person saw the whole URL: [`PageUrl::parse`](crate::PageUrl::parse) reads it from the question. An accept
+    /// of a URL that must not be opened is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError`] when no such question is open, it is no page, or not one to be opened. The call stays as it was.
+    pub fn answer_url(&mut self, key: &str, answer: UrlAnswer) -> Result<(), AnswerError> {
+        let request = self.requests.get(key).ok_or(AnswerError::NoSuchQuestion)?;
+        CheckedPage::read(request)?;
+        self.answers.insert_raw(key, checked_url(answer)?);
+        Ok(())
+    }
+
+    /// Answers a question for a model. Deprecated since 2026-07-28, as sampling is: a new server calls a model provider itself.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError`] when no such question is open, it is of another kind, or the message is not one to it. The call stays as it was.
+    pub fn answer_sampling(
+        &mut self,
+        key: &str,
+        answer: &CreateMessageResult,
+    ) -> Result<(), AnswerError> {
+        let request = self.requests.get(key).ok_or(AnswerError::NoSuchQuestion)?;
+        let raw = CheckedSampling::read(request)?.check(answer)?;
+        self.answers.insert_raw(key, raw);
+        Ok(())
+    }
+
+    /// Answers a question for folders. Deprecated since 2026-07-28, as roots are: a new server takes folders as parameters, resource URIs
+    /// or configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError`] when no such question is open, or it is of another kind. The call stays as it was.
+    pub fn answer_roots(&mut self, key: &str, roots: &[Root]) -> Result<(), AnswerError> {
+        let request = self.requests.get(key).ok_or(AnswerError::NoSuchQuestion)?;
+        if request.kind().map_err(QuestionProblem::from)? != Kind::Roots {
+            return Err(QuestionProblem::from(QuestionError::Malformed).into());
+        }
+        self.answers.insert_raw(key, roots::checked(roots)?);
+        Ok(())
+    }
 }
 
 impl fmt::Debug for PendingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingCall")
-            .field("tool", &self.tool)
+            .field("target", &self.target)
             .field("round", &self.round)
             .field(
                 "questions",

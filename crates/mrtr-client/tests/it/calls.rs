@@ -1,6 +1,9 @@
 //! Calls of one request: what is sent, what a result is.
 
-use mrtr_client::{CallError, Client, ProtocolError};
+use mrtr_client::{
+    CallError, Client, ClientBuilder, ProtocolError, Refusal, RootsQuestion, SamplingQuestion,
+    UrlAnswer, UrlQuestion,
+};
 use mrtr_protocol::{ContentBlock, Implementation};
 use serde_json::{Value, json};
 
@@ -39,24 +42,52 @@ async fn a_plain_call_sends_headers_and_meta() {
 
 #[tokio::test]
 async fn capabilities_follow_the_handlers() {
+    type Handlers = fn(ClientBuilder) -> ClientBuilder;
+    let cases: [(Handlers, Value); 7] = [
+        (|client| client, json!({})),
+        (
+            |client| client.on_form(yes),
+            json!({"elicitation": {"form": {}}}),
+        ),
+        // Beside `url`, forms have to be spelt out: an empty `elicitation` would declare them.
+        (
+            |client| client.on_url(async |_: UrlQuestion| Ok(UrlAnswer::Cancel)),
+            json!({"elicitation": {"url": {}}}),
+        ),
+        (
+            |client| client.on_sampling(async |_: SamplingQuestion| Err(Refusal::new("no model"))),
+            json!({"sampling": {}}),
+        ),
+        (
+            |client| {
+                client
+                    .on_sampling(async |_: SamplingQuestion| Err(Refusal::new("no model")))
+                    .with_sampling_tools()
+            },
+            json!({"sampling": {"tools": {}}}),
+        ),
+        // Nobody could answer.
+        (|client| client.with_sampling_tools(), json!({})),
+        (
+            |client| {
+                client
+                    .on_form(yes)
+                    .on_url(async |_: UrlQuestion| Ok(UrlAnswer::Cancel))
+                    .on_roots(async |_: RootsQuestion| Ok(vec![]))
+            },
+            json!({"elicitation": {"form": {}, "url": {}}, "roots": {}}),
+        ),
+    ];
     let server = Server::start(|_, _| done("x")).await;
-    server
-        .client()
-        .client_info(None)
-        .on_form(yes)
-        .build()
-        .unwrap()
-        .call_tool("t", ())
-        .await
-        .unwrap();
-    let [seen] = &server.seen()[..] else { panic!() };
-    let meta = seen.param("_meta").unwrap();
-    assert_eq!(
-        meta["io.modelcontextprotocol/clientCapabilities"],
-        json!({"elicitation": {"form": {}}})
-    );
-    assert!(meta.get("io.modelcontextprotocol/clientInfo").is_none());
-    assert!(seen.param("arguments").is_none());
+    for (handlers, expected) in cases {
+        let client = handlers(server.client()).client_info(None).build().unwrap();
+        client.call_tool("t", ()).await.unwrap();
+        let seen = server.seen().pop().unwrap();
+        let meta = seen.param("_meta").unwrap();
+        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], expected);
+        assert!(meta.get("io.modelcontextprotocol/clientInfo").is_none());
+        assert!(seen.param("arguments").is_none());
+    }
 }
 
 #[tokio::test]

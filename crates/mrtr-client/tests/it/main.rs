@@ -8,8 +8,12 @@
 
 mod calls;
 mod lists;
+mod pages;
 mod param_headers;
 mod pending;
+mod roots;
 mod rounds;
+mod sampling;
 mod script;
+mod targets;
 mod wire;

@@ -1,7 +1,7 @@
 //! The loop by hand, and calls that are stored.
 
 use axum::http::StatusCode;
-use mrtr_client::{AnswerError, CallError, FormAnswer, PendingCall, Progress, Repeat};
+use mrtr_client::{AnswerError, CallError, FormAnswer, PendingCall, Progress, Repeat, Target};
 use serde_json::{Value, json};
 
 use crate::script::{Reply, Server, accepted, asks, done, form, yes};
@@ -33,8 +33,8 @@ async fn a_call_goes_on_by_hand() {
             .unwrap(),
     );
     assert_eq!(
-        (pending.tool(), pending.round(), pending.has_state()),
-        ("submit", 1, true)
+        (pending.target(), pending.round(), pending.has_state()),
+        (&Target::Tool("submit".to_owned()), 1, true)
     );
     assert_eq!(
         pending
@@ -105,7 +105,27 @@ async fn a_stored_call_is_resumed_by_another_client() {
 
     // What is not this form is refused.
     let mut value: Value = serde_json::from_str(&stored).unwrap();
-    value["format"] = json!("mrtr-pending-2");
+    assert_eq!(value["format"], "mrtr-pending-2");
+    assert_eq!(
+        value["target"],
+        json!({"method": "tools/call", "name": "submit"})
+    );
+    assert!(serde_json::from_str::<PendingCall>(&value.to_string()).is_ok());
+    for (member, other) in [
+        ("format", json!("mrtr-pending-1")),
+        ("format", json!("mrtr-pending-3")),
+        ("target", json!("submit")),
+        ("target", json!({"method": "tools/list", "name": "submit"})),
+        ("target", json!({"method": "tools/call"})),
+    ] {
+        let mut changed = value.clone();
+        changed[member] = other;
+        assert!(
+            serde_json::from_str::<PendingCall>(&changed.to_string()).is_err(),
+            "{changed}"
+        );
+    }
+    value["format"] = json!("mrtr-pending-1");
     assert!(serde_json::from_str::<PendingCall>(&value.to_string()).is_err());
     assert!(
         serde_json::from_str::<PendingCall>(&stored.replacen('{', r#"{"more":1,"#, 1)).is_err()

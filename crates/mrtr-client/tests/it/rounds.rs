@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mrtr_client::{
-    Abandoned, AnswerError, CallError, Client, FormAnswer, FormQuestion, ProtocolError,
-    QuestionProblem, Refusal,
+    Abandoned, AnswerError, CallError, FormAnswer, FormQuestion, ProtocolError, QuestionProblem,
+    Refusal,
 };
 use mrtr_protocol::Kind;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
-use crate::script::{Recorder, Reply, Server, accepted, asks, done, form, yes};
+use crate::script::{Recorder, Reply, Server, accepted, asks, done, form, in_process, yes};
 
 #[tokio::test]
 async fn a_question_is_asked_and_the_call_repeated() {
@@ -36,9 +36,9 @@ async fn a_question_is_asked_and_the_call_repeated() {
                     (
                         question.key.as_str(),
                         question.message.as_str(),
-                        question.tool.as_str()
+                        question.target.to_string().as_str()
                     ),
-                    ("confirm", "Sure?", "submit")
+                    ("confirm", "Sure?", "tool submit")
                 );
                 assert_eq!(question.server.to_string(), format!("Expenses ({url})"));
                 assert_eq!(question.schema.fields[0].name, "ok");
@@ -702,10 +702,6 @@ async fn dropping_the_call_closes_its_prompts() {
     }
     assert_eq!(closed.load(Ordering::Relaxed), 1);
     assert_eq!(server.count(), 1);
-}
-
-fn in_process(recorder: &Recorder) -> mrtr_client::ClientBuilder {
-    Client::builder("http://in.process/mcp").transport(recorder.clone())
 }
 
 #[tokio::test(start_paused = true)]

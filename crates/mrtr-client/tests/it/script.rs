@@ -214,6 +214,18 @@ impl fmt::Debug for Recorder {
     }
 }
 
+/// A client whose clock may stand still.
+pub(crate) fn in_process(recorder: &Recorder) -> ClientBuilder {
+    Client::builder("http://in.process/mcp").transport(recorder.clone())
+}
+
+/// A round that puts one question of any kind under `k`.
+pub(crate) fn puts(question: &Value, state: &str) -> Reply {
+    Reply::Result(
+        json!({"resultType": "input_required", "inputRequests": {"k": question}, "requestState": state}),
+    )
+}
+
 /// A form with one box to tick.
 pub(crate) fn form() -> Value {
     json!({"method": "elicitation/create", "params": {"mode": "form", "message": "Sure?",
