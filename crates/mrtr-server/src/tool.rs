@@ -1,16 +1,14 @@
 //! Tools: a name, a handler, and what is published of them.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mrtr_protocol::{CallToolResult, ToolAnnotations};
 use serde::Serialize;
 
 use crate::error::ToolError;
-use crate::extract::{Call, ExtractError, Spec};
-use crate::flow::run::Body;
 use crate::handler::{ExtractAll, Handler};
+use crate::registered::{self, Content, Draft};
 
 /// A tool result: what the model reads.
 pub type ToolResult = CallToolResult;
@@ -39,18 +37,8 @@ pub struct Tool {
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) annotations: Option<ToolAnnotations>,
-    pub(crate) lifetime: Option<Duration>,
-    pub(crate) flow_lifetime: Option<Duration>,
-    pub(crate) spec: Spec,
-    pub(crate) start: Start,
+    pub(crate) draft: Draft,
 }
-
-/// Extracts, and starts the body.
-pub(crate) type Start = Arc<
-    dyn Fn(&mut Call<'_>) -> Result<Body<Result<ToolResult, ToolError>>, ExtractError>
-        + Send
-        + Sync,
->;
 
 /// A tool of this name whose calls this handler answers.
 ///
@@ -63,26 +51,8 @@ where
     H::Output: IntoToolResult,
     A: ExtractAll + Send + 'static,
 {
-    let mut spec = Spec::default();
-    A::describe_all(&mut spec);
-    let start: Start = Arc::new(move |call| {
-        let arguments = A::extract_all(call)?;
-        // Called inside the body, so that whatever it does before its first await is the body's too.
-        let handler = handler.clone();
-        Ok(Box::pin(async move {
-            handler.call(arguments).await.into_tool_result()
-        }))
-    });
-    Tool {
-        name: name.into(),
-        title: None,
-        description: None,
-        annotations: None,
-        lifetime: None,
-        flow_lifetime: None,
-        spec,
-        start,
-    }
+    let start = registered::start(handler, |output: H::Output, _| output.into_tool_result().map(Content::Tool));
+    Tool { name: name.into(), title: None, description: None, annotations: None, draft: Draft::new::<A>(start) }
 }
 
 impl Tool {
@@ -108,13 +78,13 @@ impl Tool {
     ///
     /// The flow's lifetime is raised to this if it is shorter.
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = Some(lifetime);
+        self.draft.lifetime = Some(lifetime);
         self
     }
 
     /// How long a flow of this tool may take from its first request to its last, instead of the server's default.
     pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
-        self.flow_lifetime = Some(lifetime);
+        self.draft.flow_lifetime = Some(lifetime);
         self
     }
 }

@@ -1,0 +1,136 @@
+//! Prompts: a name, a handler, and what is published of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use mrtr_protocol::{GetPromptResult, PromptMessage};
+
+use crate::error::ToolError;
+use crate::handler::{ExtractAll, Handler};
+use crate::registered::{self, Content, Draft};
+
+/// A prompt result: messages for the model.
+pub type PromptResult = GetPromptResult;
+
+/// A prompt: made by [`prompt`], given to the builder.
+///
+/// It can ask and remember as a tool can: its handler takes a [`Flow`](crate::Flow).
+///
+/// ```
+/// use mrtr_server::{Args, prompt};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Topic {
+///     /// What to brief about.
+///     topic: String,
+/// }
+///
+/// async fn brief(Args(Topic { topic }): Args<Topic>) -> String {
+///     format!("Brief me about {topic}, in three sentences.")
+/// }
+///
+/// let prompt = prompt("brief", brief).description("Asks for a short briefing.");
+/// # let _ = prompt;
+/// ```
+///
+/// Specification: `server/prompts`.
+#[must_use = "a prompt does nothing until a builder has it"]
+pub struct Prompt {
+    pub(crate) name: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) draft: Draft,
+}
+
+/// A prompt of this name whose requests this handler answers.
+///
+/// [`Args<T>`](crate::Args) reads the prompt's arguments, which are strings on the wire: the fields of `T` are `String`,
+/// `Option<String>` or unit enums, and the builder refuses others.
+pub fn prompt<H, A>(name: impl Into<String>, handler: H) -> Prompt
+where
+    H: Handler<A>,
+    H::Future: Send,
+    H::Output: IntoPromptResult,
+    A: ExtractAll + Send + 'static,
+{
+    let start = registered::start(handler, |output: H::Output, _| output.into_prompt_result().map(Content::Prompt));
+    Prompt { name: name.into(), title: None, description: None, draft: Draft::new::<A>(start) }
+}
+
+impl Prompt {
+    /// The name that a person reads.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// What the prompt is for.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// How long a state of this prompt may be answered, instead of the server's default.
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.draft.lifetime = Some(lifetime);
+        self
+    }
+
+    /// How long a flow of this prompt may take from its first request to its last, instead of the server's default.
+    pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
+        self.draft.flow_lifetime = Some(lifetime);
+        self
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a prompt's handler may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be what a prompt's handler returns",
+    note = "return `String`, `&'static str`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of them with any error"
+)]
+pub trait IntoPromptResult {
+    /// The messages, or the error that the caller may read.
+    ///
+    /// # Errors
+    ///
+    /// The handler's own.
+    fn into_prompt_result(self) -> Result<PromptResult, ToolError>;
+}
+
+impl IntoPromptResult for PromptResult {
+    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+        Ok(self)
+    }
+}
+
+impl IntoPromptResult for Vec<PromptMessage> {
+    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+        Ok(PromptResult::new(self))
+    }
+}
+
+/// One message of the user's.
+impl IntoPromptResult for String {
+    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+        Ok(PromptResult::new(vec![PromptMessage::user(self)]))
+    }
+}
+
+/// One message of the user's.
+impl IntoPromptResult for &'static str {
+    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+        self.to_owned().into_prompt_result()
+    }
+}
+
+impl<R: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<R, E> {
+    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+        self.map_err(Into::into)?.into_prompt_result()
+    }
+}

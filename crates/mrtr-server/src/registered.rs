@@ -1,0 +1,102 @@
+//! What is served: handlers of tools, prompts and resources, registered alike.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonschema::Validator;
+use mrtr_protocol::{CallToolResult, GetPromptResult, ReadResourceResult, method};
+
+use crate::error::ToolError;
+use crate::extract::{Call, ExtractError, Spec};
+use crate::flow::run::Body;
+use crate::handler::{ExtractAll, Handler};
+
+/// The three requests that may be answered with a question (specification, `basic/patterns/mrtr`, "Supported Requests").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Surface {
+    Tool,
+    Prompt,
+    Resource,
+}
+
+impl Surface {
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Tool => method::TOOLS_CALL,
+            Self::Prompt => method::PROMPTS_GET,
+            Self::Resource => method::RESOURCES_READ,
+        }
+    }
+}
+
+impl fmt::Display for Surface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+        })
+    }
+}
+
+/// What a handler came to.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Tool(CallToolResult),
+    Prompt(GetPromptResult),
+    Resource(ReadResourceResult),
+}
+
+/// Extracts, and starts the body.
+pub(crate) type Start =
+    Arc<dyn Fn(&mut Call<'_>) -> Result<Body<Result<Content, ToolError>>, ExtractError> + Send + Sync>;
+
+/// The start of a handler whose output `finish` turns into content, given the URI or name that was asked for.
+pub(crate) fn start<H, A>(
+    handler: H,
+    finish: impl Fn(H::Output, &str) -> Result<Content, ToolError> + Clone + Send + Sync + 'static,
+) -> Start
+where
+    H: Handler<A>,
+    H::Future: Send,
+    A: ExtractAll + Send + 'static,
+{
+    Arc::new(move |call| {
+        let arguments = A::extract_all(call)?;
+        let target = call.target().to_owned();
+        // Called inside the body, so that whatever it does before its first await is the body's too.
+        let (handler, finish) = (handler.clone(), finish.clone());
+        Ok(Box::pin(async move { finish(handler.call(arguments).await, &target) }))
+    })
+}
+
+/// What a tool, prompt or resource has in common before it is built.
+pub(crate) struct Draft {
+    pub(crate) spec: Spec,
+    pub(crate) start: Start,
+    pub(crate) lifetime: Option<Duration>,
+    pub(crate) flow_lifetime: Option<Duration>,
+}
+
+impl Draft {
+    pub(crate) fn new<A: ExtractAll>(start: Start) -> Self {
+        let mut spec = Spec::default();
+        A::describe_all(&mut spec);
+        Self { spec, start, lifetime: None, flow_lifetime: None }
+    }
+}
+
+/// A handler as it is served.
+pub(crate) struct Registered {
+    pub(crate) surface: Surface,
+    /// The tool's or prompt's name, the resource's URI or the template.
+    pub(crate) name: String,
+    pub(crate) validator: Validator,
+    pub(crate) takes_arguments: bool,
+    pub(crate) asks: bool,
+    pub(crate) acts_once: bool,
+    pub(crate) lifetime: Duration,
+    pub(crate) flow_lifetime: Duration,
+    pub(crate) start: Start,
+}

@@ -1,0 +1,183 @@
+//! Resources and templates: a URI, a handler, and what is published of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mrtr_protocol::{ReadResourceResult, ResourceContents};
+use serde::Serialize;
+
+use crate::error::ToolError;
+use crate::handler::{ExtractAll, Handler};
+use crate::registered::{self, Content, Draft};
+use crate::tool::Json;
+
+/// What reading a resource comes to.
+pub type ResourceResult = ReadResourceResult;
+
+/// A resource or a template: made by [`resource`] or [`template`], given to the builder.
+///
+/// It can ask and remember as a tool can: its handler takes a [`Flow`](crate::Flow).
+///
+/// ```
+/// use mrtr_server::{Args, resource, template};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Day {
+///     day: String,
+/// }
+///
+/// let today = resource("note://today", async || "Nothing yet.").name("Today's note");
+/// let any = template("note://{day}", async |Args(Day { day }): Args<Day>| format!("The note of {day}."));
+/// # let _ = (today, any);
+/// ```
+///
+/// Specification: `server/resources`.
+#[must_use = "a resource does nothing until a builder has it"]
+pub struct Resource {
+    pub(crate) uri: String,
+    pub(crate) is_template: bool,
+    pub(crate) name: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) draft: Draft,
+}
+
+/// The resource of this URI, which this handler reads.
+pub fn resource<H, A>(uri: impl Into<String>, handler: H) -> Resource
+where
+    H: Handler<A>,
+    H::Future: Send,
+    H::Output: IntoResourceResult,
+    A: ExtractAll + Send + 'static,
+{
+    registered_at(uri.into(), false, handler)
+}
+
+/// The resources whose URIs fit this template, which this handler reads.
+///
+/// Templates are those of RFC 6570 whose expressions are all of the form `{name}`; a variable stands for one or more
+/// characters other than `/`. [`Args<T>`](crate::Args) reads the variables, percent-decoded, by name. A URI that fits
+/// more than one is read by the one that was given to the builder first; exact URIs come before templates.
+pub fn template<H, A>(uri_template: impl Into<String>, handler: H) -> Resource
+where
+    H: Handler<A>,
+    H::Future: Send,
+    H::Output: IntoResourceResult,
+    A: ExtractAll + Send + 'static,
+{
+    registered_at(uri_template.into(), true, handler)
+}
+
+fn registered_at<H, A>(uri: String, is_template: bool, handler: H) -> Resource
+where
+    H: Handler<A>,
+    H::Future: Send,
+    H::Output: IntoResourceResult,
+    A: ExtractAll + Send + 'static,
+{
+    let start =
+        registered::start(handler, |output: H::Output, uri| output.into_resource_result(uri).map(Content::Resource));
+    let draft = Draft::new::<A>(start);
+    Resource { uri, is_template, name: None, title: None, description: None, mime_type: None, draft }
+}
+
+impl Resource {
+    /// The programmatic name; the URI by default.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The name that a person reads.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// What is to be found there.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// The media type that is published; contents without one of their own get it too.
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// How long a state of this resource may be answered, instead of the server's default.
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.draft.lifetime = Some(lifetime);
+        self
+    }
+
+    /// How long a flow of this resource may take from its first request to its last, instead of the server's default.
+    pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
+        self.draft.flow_lifetime = Some(lifetime);
+        self
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource").field("uri", &self.uri).finish_non_exhaustive()
+    }
+}
+
+/// What a resource's handler may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be what a resource's handler returns",
+    note = "return `String`, `&'static str`, `Vec<u8>`, `Json<T>`, `ResourceResult`, or a `Result` of one of them with any error"
+)]
+pub trait IntoResourceResult {
+    /// The contents of `uri`, or the error that the caller may read.
+    ///
+    /// # Errors
+    ///
+    /// The handler's own.
+    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError>;
+}
+
+impl IntoResourceResult for ResourceResult {
+    fn into_resource_result(self, _: &str) -> Result<ResourceResult, ToolError> {
+        Ok(self)
+    }
+}
+
+impl IntoResourceResult for String {
+    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+        Ok(ResourceResult::new(vec![ResourceContents::text(uri, self)]))
+    }
+}
+
+impl IntoResourceResult for &'static str {
+    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+        self.to_owned().into_resource_result(uri)
+    }
+}
+
+/// Bytes: published as base64.
+impl IntoResourceResult for Vec<u8> {
+    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+        Ok(ResourceResult::new(vec![ResourceContents::blob(uri, STANDARD.encode(self))]))
+    }
+}
+
+/// Text of the media type `application/json`.
+impl<T: Serialize> IntoResourceResult for Json<T> {
+    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+        let mut contents = ResourceContents::text(uri, serde_json::to_string(&self.0)?);
+        contents.mime_type = Some("application/json".into());
+        Ok(ResourceResult::new(vec![contents]))
+    }
+}
+
+impl<R: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<R, E> {
+    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+        self.map_err(Into::into)?.into_resource_result(uri)
+    }
+}
