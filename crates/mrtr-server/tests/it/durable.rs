@@ -412,15 +412,15 @@ async fn what_a_step_returns_is_what_is_kept_or_the_call_ends() {
     // Just within the limit: kept, and the same in the next round.
     let fits = Bank::with(|builder| {
         builder.tool(tool("t", async |flow: DurableFlow| {
-            step(&flow, "x".repeat(65_000))
+            step(&flow, "x".repeat(65_527))
                 .await
                 .map(|text| text.len().to_string())
         }))
     });
     let asked = fits.send(&first()).await;
-    assert_eq!(fits.send(&retry(&asked, "q")).await.text(), "65000");
+    assert_eq!(fits.send(&retry(&asked, "q")).await.text(), "65527");
     // Above it, and around it, where the value alone would still fit.
-    for length in [65_527_usize, 65_530, 65_534, 70_000] {
+    for length in [65_528_usize, 65_530, 65_534, 70_000] {
         let bank = Bank::with(|builder| {
             builder.state(length).tool(tool(
                 "t",
