@@ -39,3 +39,11 @@ pub enum LedgerError {
     #[error("the ledger is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+impl LedgerError {
+    /// Whether asking again cannot help: the ledger has shut down.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}

@@ -121,8 +121,7 @@ pub async fn redeem(
     let claimed = loop {
         match ledger.claim(claim.clone()).await {
             Ok(claimed) => break claimed,
-            Err(LedgerError::Closed) => return Err(LedgerError::Closed),
-            Err(error) if attempt == ATTEMPTS => return Err(error),
+            Err(error) if error.is_final() || attempt == ATTEMPTS => return Err(error),
             Err(_) => attempt += 1,
         }
     };

@@ -1,10 +1,12 @@
 //! Who is calling.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, ready};
 use std::pin::Pin;
 
+use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use mrtr_state::Principal;
@@ -12,8 +14,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// The future of [`Authenticator::authenticate`].
-pub type AuthFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Principal, Unauthenticated>> + Send + 'a>>;
+pub type AuthFuture<'a> = Pin<Box<dyn Future<Output = Result<Principal, AuthError>> + Send + 'a>>;
 
 /// Finds the principal of an HTTP request. Runs on every request, retries and replays included.
 ///
@@ -24,25 +25,46 @@ pub trait Authenticator: fmt::Debug + Send + Sync + 'static {
     fn authenticate<'a>(&'a self, head: &'a Parts) -> AuthFuture<'a>;
 }
 
-/// The request carries no credentials, or none that hold. Answered with HTTP 401 and `challenge` as `WWW-Authenticate`.
+/// Why nobody was found.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("not authenticated: {why}")]
-pub struct Unauthenticated {
-    /// For the caller; holds no token.
-    pub why: &'static str,
-    /// The value of `WWW-Authenticate`.
-    pub challenge: &'static str,
+#[non_exhaustive]
+pub enum AuthError {
+    /// No credentials, or none that hold: HTTP 401.
+    #[error("not authenticated: {why}")]
+    Unauthenticated {
+        /// For the caller; must hold no token.
+        why: Cow<'static, str>,
+        /// The value of `WWW-Authenticate`.
+        challenge: HeaderValue,
+    },
+    /// Whoever could tell does not answer: HTTP 503. Nobody is let in meanwhile.
+    #[error("who is calling cannot be told right now: {why}")]
+    Unavailable {
+        /// For the caller; must hold no token.
+        why: Cow<'static, str>,
+    },
 }
 
-impl Unauthenticated {
-    const MISSING: Self = Self {
-        why: "send a bearer token in `Authorization`",
-        challenge: "Bearer",
-    };
-    const UNKNOWN: Self = Self {
-        why: "the bearer token is not known here",
-        challenge: "Bearer error=\"invalid_token\"",
-    };
+impl AuthError {
+    /// No credentials, or none that hold; `challenge` is the value of `WWW-Authenticate`.
+    pub fn unauthenticated(why: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
+        Self::Unauthenticated {
+            why: why.into(),
+            challenge,
+        }
+    }
+
+    fn missing() -> Self {
+        Self::unauthenticated(
+            "send a bearer token in `Authorization`",
+            HeaderValue::from_static("Bearer"),
+        )
+    }
+
+    fn unknown() -> Self {
+        let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+        Self::unauthenticated("the bearer token is not known here", challenge)
+    }
 }
 
 /// A fixed table of bearer tokens, for examples and tests.
@@ -77,26 +99,26 @@ impl StaticTokens {
         self
     }
 
-    fn principal(&self, head: &Parts) -> Result<Principal, Unauthenticated> {
+    fn principal(&self, head: &Parts) -> Result<Principal, AuthError> {
         let mut headers = head.headers.get_all(AUTHORIZATION).iter();
         let (first, second) = (headers.next(), headers.next());
         match (first, second) {
             (None, _) if self.anonymous => Ok(Principal::Anonymous),
-            (None, _) => Err(Unauthenticated::MISSING),
+            (None, _) => Err(AuthError::missing()),
             (Some(value), None) => {
                 let token = value.as_bytes();
-                let (scheme, token) = token.split_at_checked(7).ok_or(Unauthenticated::MISSING)?;
+                let (scheme, token) = token.split_at_checked(7).ok_or_else(AuthError::missing)?;
                 if !scheme.eq_ignore_ascii_case(b"bearer ") {
-                    return Err(Unauthenticated::MISSING);
+                    return Err(AuthError::missing());
                 }
                 // The table is keyed by hash, so a look-up's time says nothing about a token.
                 let hash: [u8; 32] = Sha256::digest(token).into();
                 self.principals
                     .get(&hash)
                     .cloned()
-                    .ok_or(Unauthenticated::UNKNOWN)
+                    .ok_or_else(AuthError::unknown)
             }
-            (Some(_), Some(_)) => Err(Unauthenticated::UNKNOWN),
+            (Some(_), Some(_)) => Err(AuthError::unknown()),
         }
     }
 }

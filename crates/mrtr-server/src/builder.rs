@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mrtr_ledger::Ledger;
 use mrtr_protocol::{Implementation, JsonObject, ServerCapabilities, Tool as PublishedTool};
 use mrtr_state::{Clock, Envelope, Purpose, StateCodec, SystemClock};
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::{Anonymous, Authenticator};
 use crate::extract::States;
@@ -86,6 +88,11 @@ pub enum BuildError {
         "the server seals state but has no identity to bind it to: name it with `.audience(\"https://..\")`; all instances of one service use the same"
     )]
     NoAudience,
+    /// Outcomes are kept under keys of the codec, and states are what is recorded.
+    #[error(
+        "the builder was given a ledger but no codec, so that there is nothing to record: give it one with `.codec(..)`, or leave the ledger out"
+    )]
+    LedgerWithoutCodec,
     /// Two tools of one name.
     #[error("two tools are called `{0}`: names must be unique within a server")]
     DuplicateTool(String),
@@ -101,7 +108,7 @@ pub enum BuildError {
         fault: String,
     },
     /// A limit that makes no sense.
-    #[error("limit `{0}` must be more than zero")]
+    #[error("limit `{0}` must be more than zero, and a time at least one millisecond")]
     ZeroLimit(&'static str),
 }
 
@@ -162,6 +169,9 @@ impl ServerBuilder {
     }
 
     /// Everybody may call, and nobody is told apart: a sealed state is then good for whoever holds it, like a bearer token.
+    ///
+    /// Limits of anonymous callers count per address, which is that of the proxy where there is one, and one for all where
+    /// the server is mounted without connection info ([`Server::router`]).
     pub fn allow_anonymous(mut self) -> Self {
         self.authenticator = Some(Arc::new(Anonymous));
         self
@@ -201,8 +211,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves browsers' requests from this origin, such as `https://app.example`. Pages of the server's own origin are
-    /// served without being named; all others get 403.
+    /// Lets requests in that carry this `Origin`, such as `https://app.example`. Pages of the server's own origin are let in
+    /// without being named; all others get 403.
+    ///
+    /// **Not guaranteed:** that a browser sends the request at all. It asks first, by CORS, and this server does not answer
+    /// that: put a CORS layer around [`Server::router`] for pages of other origins.
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.gate.allow_origin(origin.into());
         self
@@ -263,25 +276,25 @@ impl ServerBuilder {
         {
             return Err(BuildError::ForgetfulLedger);
         }
-        let envelope = match (&self.codec, self.audience) {
-            (None, _) => None,
+        let audience = match (&self.codec, self.audience) {
             (Some(_), None) => return Err(BuildError::NoAudience),
-            (Some(codec), Some(audience)) => {
-                let limits = mrtr_state::Limits {
-                    max_len: self.limits.state,
-                    skew: self.limits.skew,
-                };
-                Some(
-                    Envelope::new(codec.as_ref(), Purpose::REQUEST_STATE, audience)
-                        .with_limits(limits),
-                )
-            }
+            (_, audience) => audience.unwrap_or_default(),
         };
+        let envelope = self.codec.as_ref().map(|codec| {
+            let limits = mrtr_state::Limits {
+                max_len: self.limits.state,
+                skew: self.limits.skew,
+            };
+            let audience = Arc::clone(&audience);
+            Envelope::new(codec.as_ref(), Purpose::REQUEST_STATE, audience).with_limits(limits)
+        });
         let durability = match (&self.codec, self.ledger) {
+            (None, Some(_)) => return Err(BuildError::LedgerWithoutCodec),
             (Some(codec), Some(ledger)) => {
-                Some(Durability::new(ledger, Outcomes::new(codec.as_ref())))
+                let outcomes = Outcomes::new(codec.as_ref());
+                Some(Durability::new(ledger, outcomes, Arc::clone(&audience)))
             }
-            _ => None,
+            (_, None) => None,
         };
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(Default::default());
@@ -300,7 +313,7 @@ impl ServerBuilder {
             states: self.states,
             tools,
             by_name,
-            tasks: Default::default(),
+            tasks: closed_tracker(),
             running: Default::default(),
         }))
     }
@@ -338,16 +351,27 @@ impl Dangerous {
     }
 }
 
+/// Times are kept in milliseconds.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A tracker that can be waited for at any time: closed, it still takes tasks.
+fn closed_tracker() -> TaskTracker {
+    let tasks = TaskTracker::new();
+    tasks.close();
+    tasks
+}
+
 fn check_limits(limits: &Limits) -> Result<(), BuildError> {
     let zero = [
         ("body", limits.body == 0),
-        ("body_timeout", limits.body_timeout.is_zero()),
+        ("body_timeout", limits.body_timeout < SHORTEST),
         ("depth", limits.depth == 0),
         ("state", limits.state == 0),
-        ("lifetime", limits.lifetime.is_zero()),
-        ("flow_lifetime", limits.flow_lifetime.is_zero()),
+        ("lifetime", limits.lifetime < SHORTEST),
+        ("flow_lifetime", limits.flow_lifetime < SHORTEST),
         ("rounds", limits.rounds == 0),
-        ("lease", limits.lease.is_zero()),
+        ("lease", limits.lease < SHORTEST),
+        ("shutdown", limits.shutdown < SHORTEST),
         ("running_per_principal", limits.running_per_principal == 0),
     ];
     match zero.into_iter().find(|(_, zero)| *zero) {
@@ -369,6 +393,14 @@ fn register(tool: Tool, limits: &Limits) -> Result<RegisteredTool, BuildError> {
     if let Some(first) = tool.spec.faults.first() {
         return Err(fault(first.clone()));
     }
+    let lifetimes = [tool.lifetime, tool.flow_lifetime];
+    if lifetimes
+        .into_iter()
+        .flatten()
+        .any(|lifetime| lifetime < SHORTEST)
+    {
+        return Err(fault("a lifetime must be at least one millisecond".into()));
+    }
     // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
     let input_schema = tool
         .spec
@@ -378,6 +410,11 @@ fn register(tool: Tool, limits: &Limits) -> Result<RegisteredTool, BuildError> {
     if input_schema.get("type") != Some(&Value::from("object")) {
         return Err(fault(
             "its arguments must be a struct with named fields (an object on the wire)".into(),
+        ));
+    }
+    if mentions(&input_schema, "x-mcp-header") {
+        return Err(fault(
+            "`x-mcp-header` is not served yet: the header that it asks clients for would not be checked".into(),
         ));
     }
     let validator = schema::compile(&input_schema).map_err(|error| {
@@ -405,4 +442,15 @@ fn register(tool: Tool, limits: &Limits) -> Result<RegisteredTool, BuildError> {
             .max(lifetime),
         start: tool.start,
     })
+}
+
+/// Whether a member of this name stands anywhere in a schema.
+fn mentions(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.contains_key(name) || members.values().any(|value| mentions(value, name))
+        }
+        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
+        _ => false,
+    }
 }

@@ -11,6 +11,12 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Base64<const N: usize>(pub(crate) [u8; N]);
 
+impl<const N: usize> Default for Base64<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
 /// Not printed: a flow's secret is one of these.
 impl<const N: usize> fmt::Debug for Base64<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -70,11 +70,13 @@ impl ToolError {
         self.text.as_deref().unwrap_or(OPAQUE)
     }
 
-    /// Writes the cause, with its sources, to the log.
-    pub(crate) fn log(&self, tool: &str) {
-        if let Some(cause) = &self.cause {
-            tracing::error!(tool, cause = %Chain(cause.as_ref()), "a tool failed");
+    /// Writes the cause, with its sources, to the log; what is left is what the caller may read, so that a cause is
+    /// logged once, where it is known what failed.
+    pub(crate) fn logged(mut self, what: &str) -> Self {
+        if let Some(cause) = self.cause.take() {
+            tracing::error!(what, cause = %Chain(cause.as_ref()), "failed");
         }
+        self
     }
 }
 

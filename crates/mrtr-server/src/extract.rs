@@ -16,14 +16,35 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::error::ToolError;
 use crate::flow::cell::FlowCell;
 use crate::flow::{DurableFlow, Flow};
 
 /// One argument of a handler.
 ///
 /// Implementers: [`describe`](Self::describe) is called once, when the server is built; [`extract`](Self::extract) in every
-/// round. What you show the handler must be bound to the state, or a retry could change it: arguments and principal are
-/// bound by the framework.
+/// round. Build on the extractors that are here: what they show, arguments and principal, is bound to the state, so that no
+/// retry can change it.
+///
+/// ```
+/// use mrtr_server::{Call, Caller, Extract, ExtractError, Principal, Spec, ToolError};
+///
+/// /// The name of somebody who is known.
+/// struct Known(String);
+///
+/// impl Extract for Known {
+///     fn describe(spec: &mut Spec) {
+///         Caller::describe(spec);
+///     }
+///
+///     fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+///         match Caller::extract(call)?.0 {
+///             Principal::User(user) => Ok(Known(user.subject().to_owned())),
+///             _ => Err(ExtractError::Refused(ToolError::text("Log in first."))),
+///         }
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
     note = "take `Args<T>`, `Flow`, `DurableFlow`, `State<T>` or `Caller`, each by value"
@@ -101,9 +122,12 @@ impl Call<'_> {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// The arguments passed the schema, but do not fit the handler's type. The model reads this.
-    #[error("Invalid arguments: {0}")]
-    Arguments(serde_json::Error),
+    /// The arguments passed the schema, but do not fit the handler's type. The model reads this; the log has the reason.
+    #[error("Invalid arguments: they pass the schema, and do not fit what the handler takes.")]
+    Arguments,
+    /// The extractor refuses the call; what the error says becomes the call's result.
+    #[error("the call is refused")]
+    Refused(ToolError),
     /// What the builder should have ensured is missing. A fault of ours; please report it.
     #[error("the server was built without what this handler needs: {0}")]
     Missing(&'static str),
@@ -129,7 +153,10 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Extract for Args<T> {
             .ok_or(ExtractError::Missing("arguments"))?;
         serde_json::from_value(arguments)
             .map(Args)
-            .map_err(ExtractError::Arguments)
+            .map_err(|error: serde_json::Error| {
+                tracing::warn!(kind = ?error.classify(), line = error.line(), column = error.column(), "arguments that pass the schema do not fit the handler's type");
+                ExtractError::Arguments
+            })
     }
 }
 

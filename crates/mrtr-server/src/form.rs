@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, RwLock};
 
 use jsonschema::Validator;
+use mrtr_protocol::JsonObject;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -35,9 +36,12 @@ pub enum FormError {
         /// What stands in the way.
         why: String,
     },
+    /// A schema written by hand is not one that a form may have.
+    #[error("a form may not have this schema: {0}")]
+    NotPermitted(String),
     /// A field asks for a secret, which the specification forbids in a form.
     #[error(
-        "field `{0}` asks for a secret; the specification forbids secrets in a form (`client/elicitation`), because the client sees what is typed. Ask by URL instead"
+        "field `{0}` asks for a secret; the specification forbids secrets in a form (`client/elicitation`), because the client sees what is typed"
     )]
     Secret(String),
     /// The reduced schema does not compile. This is a fault of ours; please report it.
@@ -49,7 +53,7 @@ pub enum FormError {
 #[derive(Debug)]
 pub(crate) struct FormSchema {
     /// `requestedSchema`, ready for the wire.
-    pub(crate) wire: Box<RawValue>,
+    pub(crate) wire: JsonObject,
     validator: Validator,
     fields: HashSet<String>,
 }
@@ -129,13 +133,31 @@ impl FormSchema {
         }
         let object = Value::Object(object);
         let validator = schema::compile(&object).map_err(FormError::Uncompilable)?;
-        let wire = serde_json::value::to_raw_value(&object)
+        let wire = JsonObject::from_serialize(&object)
             .map_err(|error| FormError::Uncompilable(error.to_string()))?;
         Ok(FormSchema {
             wire,
             validator,
             fields,
         })
+    }
+}
+
+/// Checks a schema that was written by hand against the same rules.
+pub(crate) fn check_published(schema: &JsonObject) -> Result<(), FormError> {
+    mrtr_protocol::FormSchema::parse(schema)
+        .map_err(|error| FormError::NotPermitted(error.to_string()))?;
+    let schema: Value = schema
+        .read()
+        .map_err(|error| FormError::Uncompilable(error.to_string()))?;
+    let properties = schema.get("properties").and_then(Value::as_object);
+    match properties
+        .into_iter()
+        .flat_map(Map::keys)
+        .find(|field| asks_for_a_secret(field))
+    {
+        Some(field) => Err(FormError::Secret(field.clone())),
+        None => Ok(()),
     }
 }
 

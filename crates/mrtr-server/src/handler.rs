@@ -2,13 +2,25 @@
 
 use std::future::Future;
 
+use self::sealed::{Sealed, Tuple};
 use crate::extract::{Call, Extract, ExtractError, Spec};
+
+mod sealed {
+    /// Keeps the traits of this module from being implemented elsewhere.
+    #[expect(unnameable_types, reason = "it is to be unnameable")]
+    pub trait Sealed<A> {}
+
+    /// Tells tuples from functions.
+    #[derive(Debug)]
+    #[expect(unnameable_types, reason = "it is to be unnameable")]
+    pub enum Tuple {}
+}
 
 /// An async function whose arguments are extractors.
 ///
 /// Implemented for functions and closures of up to eight arguments; not meant to be implemented by hand. The bounds that
 /// an argument or a future must meet stand on [`tool`](crate::tool), so that the compiler points at the one that is wrong.
-pub trait Handler<A>: Clone + Send + Sync + 'static {
+pub trait Handler<A>: Sealed<A> + Clone + Send + Sync + 'static {
     /// What the handler returns.
     type Output;
     /// The handler's body.
@@ -18,8 +30,8 @@ pub trait Handler<A>: Clone + Send + Sync + 'static {
     fn call(&self, arguments: A) -> Self::Future;
 }
 
-/// A tuple of extractors.
-pub trait ExtractAll: Sized {
+/// A tuple of extractors; not implemented by hand.
+pub trait ExtractAll: Sealed<Tuple> + Sized {
     /// Gathers what all of them need.
     fn describe_all(spec: &mut Spec);
 
@@ -33,6 +45,12 @@ pub trait ExtractAll: Sized {
 
 macro_rules! for_arguments {
     ($($argument:ident),*) => {
+        impl<Func, Fut, $($argument),*> Sealed<($($argument,)*)> for Func
+        where
+            Func: Fn($($argument),*) -> Fut,
+        {
+        }
+
         #[allow(non_snake_case, reason = "the macro names each value after its type")]
         impl<Func, Fut, $($argument),*> Handler<($($argument,)*)> for Func
         where
@@ -46,6 +64,8 @@ macro_rules! for_arguments {
                 self($($argument),*)
             }
         }
+
+        impl<$($argument: Extract),*> Sealed<Tuple> for ($($argument,)*) {}
 
         impl<$($argument: Extract),*> ExtractAll for ($($argument,)*) {
             fn describe_all(spec: &mut Spec) {

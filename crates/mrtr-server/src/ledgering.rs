@@ -1,7 +1,8 @@
 //! Talking to a ledger that may not answer.
 //!
-//! Fail closed: a claim without an answer is repeated with the same token, which is safe, and then given up. A settling
-//! without an answer is never given up: the owner keeps trying in the background, because the effect has happened.
+//! Fail closed: a claim without an answer is repeated with the same token, which is safe, and then given up; nothing runs.
+//! What has to be written down is written by tasks that go on while the process lives: a settling, because the effect has
+//! happened, and a release, because the same retry could not claim again otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +14,40 @@ use tokio_util::task::TaskTracker;
 const CLAIM_ATTEMPTS: u32 = 3;
 /// Pause before the first repetition; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// How often a settling is repeated in the background: with the pauses capped at 30 s, about two hours.
-const SETTLE_ATTEMPTS: u32 = 250;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// Pauses that grow.
+struct Pauses(Duration);
+
+impl Pauses {
+    fn new() -> Self {
+        Self(FIRST_PAUSE)
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+}
+
 /// Claims; repeats an unanswered claim with its own token, which answers `First` again if it was granted.
-pub(crate) async fn claim(ledger: &dyn Ledger, claim: Claim) -> Result<Claimed, LedgerError> {
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..CLAIM_ATTEMPTS {
+pub(crate) async fn claim(ledger: &Arc<dyn Ledger>, claim: Claim) -> Result<Claimed, LedgerError> {
+    let mut pauses = Pauses::new();
+    let mut attempt = 1;
+    loop {
         match ledger.claim(claim.clone()).await {
             Ok(claimed) => return Ok(claimed),
+            Err(error) if error.is_final() || attempt == CLAIM_ATTEMPTS => {
+                tracing::error!(%error, "no word from the ledger on a claim; nothing is run");
+                return Err(error);
+            }
             Err(error) => {
-                tracing::warn!(%error, "no word from the ledger on a claim; repeating it")
+                tracing::warn!(%error, "no word from the ledger on a claim; repeating it");
             }
         }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
+        attempt += 1;
+        pauses.pause().await;
     }
-    let last = ledger.claim(claim).await;
-    if let Err(error) = &last {
-        tracing::error!(%error, "no word from the ledger on a claim; nothing was run");
-    }
-    last
 }
 
 /// Settles; without an answer the error is returned and the settling goes on in the background.
@@ -46,27 +59,72 @@ pub(crate) async fn settle(
     settlement: Settlement,
 ) -> Result<Settled, LedgerError> {
     let first = ledger.settle(key, token, settlement.clone()).await;
-    if let Err(error) = &first {
-        tracing::error!(%error, "no word from the ledger on a settling; the outcome is kept here and tried again");
-        let ledger = Arc::clone(ledger);
-        tasks.spawn(async move { keep_settling(ledger, key, token, settlement).await });
+    match &first {
+        Ok(_) => {}
+        Err(error) if error.is_final() => {
+            tracing::error!(%error, "a settling was not taken; its outcome stays unknown");
+        }
+        Err(error) => {
+            tracing::error!(%error, "no word from the ledger on a settling; it is tried again until it is taken");
+            let ledger = Arc::clone(ledger);
+            tasks.spawn(async move { keep_settling(&ledger, key, token, settlement).await });
+        }
     }
     first
 }
 
-async fn keep_settling(ledger: Arc<dyn Ledger>, key: RowKey, token: Token, settlement: Settlement) {
-    let mut pause = FIRST_PAUSE;
-    for _ in 0..SETTLE_ATTEMPTS {
-        tokio::time::sleep(pause).await;
+async fn keep_settling(
+    ledger: &Arc<dyn Ledger>,
+    key: RowKey,
+    token: Token,
+    settlement: Settlement,
+) {
+    let mut pauses = Pauses::new();
+    loop {
+        pauses.pause().await;
         match ledger.settle(key, token, settlement.clone()).await {
             Ok(Settled::Stored) => return,
             Ok(Settled::Refused) => {
                 tracing::error!("a late settling was refused: its row has been withdrawn");
                 return;
             }
+            Err(error) if error.is_final() => {
+                tracing::error!(%error, "a settling was never taken; its outcome stays unknown");
+                return;
+            }
             Err(error) => tracing::warn!(%error, "still no word from the ledger on a settling"),
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
-    tracing::error!("a settling was never taken by the ledger; its outcome stays unknown");
+}
+
+/// Gives back a row of which nothing has run; without an answer the error is returned and the releasing goes on in the
+/// background.
+pub(crate) async fn release(
+    ledger: &Arc<dyn Ledger>,
+    tasks: &TaskTracker,
+    key: RowKey,
+    token: Token,
+) -> Result<(), LedgerError> {
+    let first = ledger.release(key, token).await.map(drop);
+    if first.is_err() {
+        let ledger = Arc::clone(ledger);
+        tasks.spawn(async move { keep_releasing(&ledger, key, token).await });
+    }
+    first
+}
+
+/// Gives back a row of which nothing has run, until the ledger has taken it. To a row that was never claimed, or is not
+/// this token's any more, nothing happens.
+pub(crate) async fn keep_releasing(ledger: &Arc<dyn Ledger>, key: RowKey, token: Token) {
+    let mut pauses = Pauses::new();
+    loop {
+        match ledger.release(key, token).await {
+            Ok(_) => return,
+            Err(error) if error.is_final() => return,
+            Err(error) => {
+                tracing::warn!(%error, "no word from the ledger on a release; repeating it")
+            }
+        }
+        pauses.pause().await;
+    }
 }

@@ -20,7 +20,7 @@ mod schema;
 mod server;
 mod tool;
 
-pub use crate::auth::{AuthFuture, Authenticator, StaticTokens, Unauthenticated};
+pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};
 pub use crate::error::ToolError;
 pub use crate::extract::{Args, Call, Caller, Extract, ExtractError, Spec, State};

@@ -19,7 +19,7 @@ pub struct Limits {
     /// How long a state may be answered: 10 minutes. Long enough for a person to think, short enough to bound replay.
     pub lifetime: Duration,
     /// How long a flow may take from its first request to its last: 1 hour. No state outlives it; a step in the ledger
-    /// is kept that long.
+    /// is kept that long. A tool whose states live longer raises it to their lifetime.
     pub flow_lifetime: Duration,
     /// How far a state's birth may lie in the future: 60 seconds. Instances' clocks differ.
     pub skew: Duration,
@@ -29,10 +29,14 @@ pub struct Limits {
     /// "done, too large to repeat".
     pub stored_result: usize,
     /// How long an expired state is still looked up (never claimed) so that a late repeat of a lost response gets it: 10
-    /// minutes.
+    /// minutes. The ledger must keep its rows at least as long after they expire.
     pub retention: Duration,
-    /// How long a claim stands without a sign of life: 30 seconds. Signs are given three times as often.
+    /// How long a claim stands without a sign of life: 30 seconds. Signs are given three times as often. Shorter means that
+    /// a crash is noticed sooner; longer, that a stalled server is given up later.
     pub lease: Duration,
+    /// How long a graceful shutdown waits for calls that hold a claim: 30 seconds. What is not settled by then is unknown to
+    /// whoever repeats it.
+    pub shutdown: Duration,
     /// Bodies of one principal that run at the same time: 256. One caller cannot take the whole server.
     pub running_per_principal: usize,
 }
@@ -51,6 +55,7 @@ impl Default for Limits {
             stored_result: 64 << 10,
             retention: Duration::from_secs(600),
             lease: Duration::from_secs(30),
+            shutdown: Duration::from_secs(30),
             running_per_principal: 256,
         }
     }

@@ -4,14 +4,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mrtr_protocol::{InputRequest, JsonObject, Kind, method};
+use mrtr_protocol::{ElicitForm, InputRequest, JsonObject, Kind, method};
 use mrtr_state::JsonDigest;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::form::{FormError, FormSchema};
+use crate::form::{self, FormError, FormSchema};
 
 /// What came back for a question.
 ///
@@ -43,7 +43,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Something that can be put to the client side: a [`Form`] today.
+/// Something that can be put to the client side: a [`Form`], or a form of your own by [`Rendered::form`].
 ///
 /// Implementers: [`render`](Self::render) must be a function of the question alone. Two questions that a person would read
 /// as different must render differently, because an answer counts for what was rendered, and for nothing else.
@@ -84,26 +84,31 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// Renders `params` of `method` as a question of `kind`.
+    /// A form: what [`Form`] renders, and what a question of your own renders to.
     ///
     /// # Errors
     ///
-    /// When `params` does not serialize to JSON.
-    pub fn new(kind: Kind, params: &impl Serialize) -> Result<Self, QuestionError> {
+    /// When `params` is not what `elicitation/create` takes by form: a message, and a schema of permitted fields that ask
+    /// for no secret.
+    pub fn form(params: &impl Serialize) -> Result<Self, QuestionError> {
         let unwritable = |error: &dyn fmt::Display| QuestionError::Unwritable(error.to_string());
         let params = JsonObject::from_serialize(params).map_err(|error| unwritable(&error))?;
-        let method = match kind {
-            Kind::Form | Kind::Url => method::ELICITATION_CREATE,
-            Kind::Sampling | Kind::SamplingWithTools => method::SAMPLING_CREATE_MESSAGE,
-            _ => method::ROOTS_LIST,
+        let request = InputRequest {
+            method: method::ELICITATION_CREATE.to_owned(),
+            params: Some(params),
         };
-        let digest = JsonDigest::of(method, params.as_str()).map_err(|error| unwritable(&error))?;
+        let asked = request.as_form().map_err(|error| unwritable(&error))?;
+        form::check_published(&asked.requested_schema)?;
+        Self::unchecked(Kind::Form, request)
+    }
+
+    fn unchecked(kind: Kind, request: InputRequest) -> Result<Self, QuestionError> {
+        let params = request.params.as_ref().map_or("{}", JsonObject::as_str);
+        let digest = JsonDigest::of(&request.method, params)
+            .map_err(|error| QuestionError::Unwritable(error.to_string()))?;
         Ok(Self {
             kind,
-            request: InputRequest {
-                method: method.to_owned(),
-                params: Some(params),
-            },
+            request,
             digest,
         })
     }
@@ -180,27 +185,14 @@ impl<T> fmt::Debug for Form<T> {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FormParams<'a> {
-    mode: &'static str,
-    message: &'a str,
-    requested_schema: &'a RawValue,
-}
-
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Question for Form<T> {
     type Output = T;
 
     fn render(&self) -> Result<Rendered, QuestionError> {
         let schema: Arc<FormSchema> = FormSchema::of::<T>()?;
-        Rendered::new(
-            Kind::Form,
-            &FormParams {
-                mode: "form",
-                message: &self.message,
-                requested_schema: &schema.wire,
-            },
-        )
+        // The schema was reduced and compiled when the type was first used.
+        let form = ElicitForm::new(self.message.clone(), schema.wire.clone());
+        Rendered::unchecked(Kind::Form, InputRequest::form(&form))
     }
 
     fn read(&self, content: &RawValue) -> Option<T> {

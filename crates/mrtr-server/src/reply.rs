@@ -2,14 +2,18 @@
 //!
 //! Texts have two readers. Errors of a *request* are for the client's author and say what to send instead; results with
 //! `isError` are for the *model* and say what to do next. Neither ever carries a state, a key, an argument or a cause.
+//!
+//! A third thing decides what may be advised: whether starting again could repeat an effect. That is [`Standing`].
 
 use std::time::Duration;
 
 use http::StatusCode;
-use mrtr_protocol::{CallToolResult, ErrorObject, InputRequests, Kind, KindSet, code};
+use mrtr_protocol::{
+    CallToolResult, ErrorObject, Implementation, InputRequests, Kind, KindSet, RawObject,
+    ResultMeta, code, meta,
+};
 use mrtr_state::{Consequence, Reason};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::ToolError;
@@ -21,34 +25,74 @@ use crate::flow::journal::MalformedAnswer;
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) outcome: Result<Box<RawValue>, ErrorObject>,
-    /// A result that asks for more input, as opposed to a final one.
-    pub(crate) asks: bool,
+    kind: Answer,
 }
 
-/// Whether the call had claimed its state when it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spent {
-    Yes,
-    No,
+enum Answer {
+    /// A final result, or an error.
+    Final,
+    /// A final result that says that the call failed.
+    Failed,
+    /// A result that asks for more input.
+    Asking,
 }
 
-impl Spent {
-    /// Appended where a caller might otherwise send the same state again.
-    fn note(self) -> &'static str {
+/// Where a call stands when it ends without its body's result.
+#[derive(Debug, Clone)]
+pub(crate) enum Standing {
+    /// Nothing of it is recorded: no ledger, or nothing has run.
+    Unrecorded,
+    /// A first call that records its steps. There is no state that could be sent again.
+    Opening {
+        /// Steps that took effect or may have.
+        taken: Vec<String>,
+    },
+    /// A retry whose round is claimed: its state is spent.
+    Round {
+        /// Steps that took effect or may have, in this run or before.
+        taken: Vec<String>,
+    },
+}
+
+impl Standing {
+    /// What to add to an error, so that nobody repeats an effect unawares.
+    fn note(&self) -> String {
         match self {
-            Spent::Yes => " The requestState is spent: start the request again without it.",
-            Spent::No => "",
+            Self::Unrecorded => String::new(),
+            Self::Opening { taken } if taken.is_empty() => String::new(),
+            Self::Opening { taken } => format!(
+                " Steps that were taken: {}. Check them before the request is sent again: that would take them again.",
+                taken.join(", ")
+            ),
+            Self::Round { taken } if taken.is_empty() => {
+                " The requestState is spent. Check what the tool has done before the request is started again without it."
+                    .into()
+            }
+            Self::Round { taken } => format!(
+                " The requestState is spent. Steps that were taken: {}. Check them before the request is started again without it.",
+                taken.join(", ")
+            ),
+        }
+    }
+
+    /// Whether the same request may be repeated without a second thought.
+    fn may_repeat(&self) -> bool {
+        match self {
+            Self::Unrecorded => true,
+            Self::Opening { taken } => taken.is_empty(),
+            Self::Round { .. } => false,
         }
     }
 }
 
 impl Reply {
-    pub(crate) fn result(result: &impl Serialize) -> Self {
+    fn of(kind: Answer, result: &impl Serialize) -> Self {
         match to_raw_value(result) {
             Ok(raw) => Self {
                 status: StatusCode::OK,
                 outcome: Ok(raw),
-                asks: false,
+                kind,
             },
             Err(error) => {
                 tracing::error!(%error, "a result does not serialize");
@@ -57,18 +101,29 @@ impl Reply {
         }
     }
 
+    pub(crate) fn result(result: &impl Serialize) -> Self {
+        Self::of(Answer::Final, result)
+    }
+
+    /// A tool's own result.
+    pub(crate) fn tool_result(result: &CallToolResult) -> Self {
+        let kind = if result.is_error {
+            Answer::Failed
+        } else {
+            Answer::Final
+        };
+        Self::of(kind, result)
+    }
+
     pub(crate) fn asking(result: &impl Serialize) -> Self {
-        Self {
-            asks: true,
-            ..Self::result(result)
-        }
+        Self::of(Answer::Asking, result)
     }
 
     pub(crate) fn error(status: StatusCode, error: ErrorObject) -> Self {
         Self {
             status,
             outcome: Err(error),
-            asks: false,
+            kind: Answer::Final,
         }
     }
 
@@ -88,12 +143,11 @@ impl Reply {
 
     /// A result that tells the model that the call failed, and what helps.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self::result(&CallToolResult::error(text))
+        Self::of(Answer::Failed, &CallToolResult::error(text))
     }
 
-    pub(crate) fn tool_error(tool: &str, error: &ToolError) -> Self {
-        error.log(tool);
-        Self::failed(error.public())
+    pub(crate) fn tool_error(tool: &str, error: ToolError) -> Self {
+        Self::failed(error.logged(tool).public())
     }
 
     /// A requestState that does not hold.
@@ -101,7 +155,7 @@ impl Reply {
         tracing::info!(reason = reason.as_str(), "rejected a requestState");
         if opaque {
             return Self::invalid_params(
-                "Invalid requestState. Start the request again without it.",
+                "Invalid requestState. Check what the request has done before it is started again without it.",
             );
         }
         let message = format!(
@@ -148,12 +202,16 @@ impl Reply {
         )
     }
 
-    pub(crate) fn undeclared(kind: Kind, spent: Spent) -> Self {
+    pub(crate) fn undeclared(kind: Kind, standing: &Standing) -> Self {
         let message = format!(
             "This request needs a client that declares {}.{}",
             capability_in_words(kind),
-            spent.note()
+            standing.note()
         );
+        Self::missing(kind, message)
+    }
+
+    fn missing(kind: Kind, message: String) -> Self {
         let required = KindSet::from(kind).to_capabilities();
         Self::error(
             StatusCode::BAD_REQUEST,
@@ -161,65 +219,98 @@ impl Reply {
         )
     }
 
-    pub(crate) fn panicked(spent: Spent) -> Self {
+    pub(crate) fn panicked(standing: &Standing) -> Self {
         Self::internal(format!(
             "The tool failed unexpectedly; the server's log has more.{}",
-            spent.note()
+            standing.note()
+        ))
+    }
+
+    /// A tool that must stop asking, and why.
+    pub(crate) fn stopped(why: &str, standing: &Standing) -> Self {
+        Self::failed(format!("The tool stopped: {why}.{}", standing.note()))
+    }
+
+    /// A question that cannot be put.
+    pub(crate) fn unaskable(tool: &str, why: &str, standing: &Standing) -> Self {
+        Self::internal(format!(
+            "Tool {tool:?} cannot ask: {why}.{}",
+            standing.note()
         ))
     }
 
     /// What the framework could not deliver.
-    pub(crate) fn ended(tool: &str, end: &End, spent: Spent, opaque: bool) -> Self {
+    pub(crate) fn ended(tool: &str, end: &End, standing: &Standing, opaque: bool) -> Self {
+        let note = standing.note();
         let fault = |what: String| {
             tracing::error!(tool, "{what}");
-            Self::internal(format!("{what}.{}", spent.note()))
+            Self::internal(format!("{what}.{note}"))
         };
         match end {
-            End::Undeclared(kind) => Self::undeclared(*kind, spent),
+            End::Undeclared(kind) => Self::undeclared(*kind, standing),
             End::UsedTwice(name) => fault(format!(
                 "Tool {tool:?} used {name} twice in one run; number the keys of a loop"
+            )),
+            End::Nested(name) => fault(format!(
+                "Tool {tool:?} used {name} inside a `memo` or `once`; ask, keep and act one after another"
             )),
             End::OutsideItsBody(name) => fault(format!(
                 "Tool {tool:?} used {name} outside its own body; a `Flow` must not move to another task"
             )),
             End::Unaskable { key, error } => {
                 tracing::error!(tool, key, %error, "a question cannot be put");
-                Self::internal(format!(
-                    "Tool {tool:?} has a question that cannot be put.{}",
-                    spent.note()
-                ))
+                Self::unaskable(tool, "the server's log has the reason", standing)
             }
             End::Value { name, error } => {
                 tracing::error!(tool, %name, %error, "a kept value does not fit its type");
                 Self::internal(format!(
-                    "Tool {tool:?} keeps a value in {name} that does not fit its type.{}",
-                    spent.note()
+                    "Tool {tool:?} keeps a value in {name} that does not fit its type.{note}"
                 ))
             }
-            End::StepInProgress { retry_after } => Self::in_progress(*retry_after),
+            End::StepLost { step, why } => {
+                tracing::error!(tool, step, why, "a step's outcome cannot be kept");
+                Self::internal(format!(
+                    "Step {step:?} of tool {tool:?} took effect, but its outcome could not be kept.{note}"
+                ))
+            }
+            End::StepInProgress { retry_after } if standing.may_repeat() => {
+                Self::in_progress(*retry_after)
+            }
+            End::StepInProgress { .. } => {
+                Self::unknown("another run of the same flow was inside the next step")
+            }
             End::StepUnknown { step } => {
                 Self::unknown(&format!("nobody knows what came of step {step:?}"))
             }
-            End::StepLost { step, why } => {
-                tracing::error!(tool, step, why, "a step's value cannot be kept");
-                Self::internal(format!(
-                    "Step {step:?} of tool {tool:?} took effect, but its value could not be kept. Do not start the request again before checking."
-                ))
-            }
             End::RoundWithdrawn => Self::unknown("this run took too long and was given up"),
-            End::FlowExpired => Self::rejected(Reason::Expired, Consequence::WithLedger, opaque),
-            End::StaleEpoch => Self::rejected(Reason::StaleEpoch, Consequence::WithLedger, opaque),
-            End::LedgerUnavailable => Self::unavailable(
+            End::LedgerUnavailable if standing.may_repeat() => Self::unavailable(
                 "The replay ledger did not answer or has no room, so the next step was not taken.",
             ),
-            End::Cancelled { steps_done } if steps_done.is_empty() => Self::failed(
-                "The call was cancelled when its connection closed. None of its steps was taken.",
-            ),
-            End::Cancelled { steps_done } => Self::failed(format!(
-                "The call was cancelled when its connection closed. Steps that were taken: {}. Nothing after them was.",
-                steps_done.join(", ")
+            End::LedgerUnavailable => Self::unknown(&format!(
+                "the replay ledger did not answer or has no room, so the next step was not taken.{note} What was done before that step"
+            )),
+            End::StaleEpoch if standing.may_repeat() => {
+                Self::unavailable("The replay ledger was reset just now; no step was taken.")
+            }
+            End::FlowExpired => Self::rejected(Reason::Expired, Consequence::WithLedger, opaque),
+            End::StaleEpoch => Self::rejected(Reason::StaleEpoch, Consequence::WithLedger, opaque),
+            End::Cancelled => Self::failed(format!(
+                "The call was cancelled when its connection closed; no further step was taken.{note}"
             )),
         }
+    }
+
+    /// Names the server in a result that does not yet (specification, `basic/index`, "Per-response protocol fields").
+    pub(crate) fn naming(mut self, info: &Implementation) -> Self {
+        if let (Ok(result), Answer::Failed) = (&self.outcome, self.kind)
+            && let Some(named) = with_meta(result, |meta| match meta.get(meta::SERVER_INFO) {
+                Some(_) => Ok(()),
+                None => meta.insert(meta::SERVER_INFO, info),
+            })
+        {
+            self.outcome = Ok(named);
+        }
+        self
     }
 
     /// 1001 to 1003 say that nothing is known yet; they are never kept.
@@ -229,15 +320,19 @@ impl Reply {
     }
 
     /// What the ledger keeps of this reply; `None` when it must not be kept.
-    pub(crate) fn to_stored(&self, largest: usize) -> Option<Vec<u8>> {
+    pub(crate) fn to_stored(&self, largest: usize, info: &Implementation) -> Option<Vec<u8>> {
         if !self.is_final() {
             return None;
         }
         let stored = match &self.outcome {
-            Ok(result) if !self.asks && result.get().len() > largest => {
-                let text = "This call was completed, and its result is too large to repeat. Do not start it again for the result alone.";
+            Ok(result) if self.kind != Answer::Asking && result.get().len() > largest => {
+                let mut substitute = CallToolResult::text(
+                    "This call has ended, and its result is too large to repeat. Do not start it again for the result alone.",
+                );
+                substitute.is_error = self.kind == Answer::Failed;
+                substitute.meta = ResultMeta::default().with_server_info(info);
                 Stored {
-                    result: to_raw_value(&CallToolResult::text(text)).ok(),
+                    result: to_raw_value(&substitute).ok(),
                     error: None,
                     status: None,
                 }
@@ -258,7 +353,8 @@ impl Reply {
 
     /// The reply that was kept, flagged as replayed. `None` when it cannot be read.
     ///
-    /// A kept question is checked against what *this* request's client declared.
+    /// A kept question is checked against what *this* request's client declared. Everything but the flag is returned as it
+    /// was kept, to the byte.
     pub(crate) fn from_stored(stored: &[u8], declared: KindSet) -> Option<Self> {
         let stored: Stored = serde_json::from_slice(stored).ok()?;
         if let Some(error) = stored.error {
@@ -267,30 +363,42 @@ impl Reply {
                 .and_then(|status| StatusCode::from_u16(status).ok())?;
             return Some(Self::error(status, error));
         }
-        let mut result: serde_json::Value = serde_json::from_str(stored.result?.get()).ok()?;
-        let asks = result
-            .get("resultType")
+        let result = stored.result?;
+        let members: RawObject = serde_json::from_str(result.get()).ok()?;
+        let asks = members
+            .get_as::<String>("resultType")
             .is_some_and(|kind| kind == "input_required");
         if asks {
-            let requests = result
-                .get("inputRequests")
-                .cloned()
-                .unwrap_or_else(|| json!({}));
-            let requests: InputRequests = serde_json::from_value(requests).ok()?;
+            let requests: InputRequests = members.get_as("inputRequests").unwrap_or_default();
             let missing = requests.kinds().ok()?.minus(declared);
             if let Some(kind) = missing.iter().next() {
-                return Some(Self::undeclared(kind, Spent::Yes));
+                let message = format!(
+                    "The questions of this retry need a client that declares {}. Declare it and repeat the same retry.",
+                    capability_in_words(kind)
+                );
+                return Some(Self::missing(kind, message));
             }
         }
-        let meta = result
-            .as_object_mut()?
-            .entry("_meta")
-            .or_insert_with(|| json!({}));
-        meta.as_object_mut()?
-            .insert("mrtr/replayed".into(), true.into());
-        let reply = Self::result(&result);
-        Some(Self { asks, ..reply })
+        let flagged = with_meta(&result, |meta| meta.insert("mrtr/replayed", &true))?;
+        let kind = if asks { Answer::Asking } else { Answer::Final };
+        Some(Self {
+            status: StatusCode::OK,
+            outcome: Ok(flagged),
+            kind,
+        })
     }
+}
+
+/// A result with its `_meta` changed and everything else as it was.
+fn with_meta(
+    result: &RawValue,
+    change: impl FnOnce(&mut RawObject) -> Result<(), serde_json::Error>,
+) -> Option<Box<RawValue>> {
+    let mut members: RawObject = serde_json::from_str(result.get()).ok()?;
+    let mut meta: RawObject = members.get_as("_meta").unwrap_or_default();
+    change(&mut meta).ok()?;
+    members.insert("_meta", &meta).ok()?;
+    to_raw_value(&members).ok()
 }
 
 fn capability_in_words(kind: Kind) -> &'static str {

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 /// At most this many faults are named in one message; a model that reads them mends the first few anyway.
 const FAULTS_NAMED: usize = 5;
+/// And so many characters of each.
+const LONGEST_FAULT: usize = 200;
 
 /// Compiles `schema` as JSON Schema 2020-12, with formats checked.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
@@ -20,7 +22,8 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| error.to_string())
 }
 
-/// What is wrong with `value`, as one readable sentence part; `None` when nothing is.
+/// What is wrong with `value`, as one readable sentence part; `None` when nothing is. It names places and rules, and never
+/// the values themselves: they may be long, and they are nobody's business but the caller's.
 pub(crate) fn fault(validator: &Validator, value: &Value) -> Option<String> {
     if validator.is_valid(value) {
         return None;
@@ -28,9 +31,17 @@ pub(crate) fn fault(validator: &Validator, value: &Value) -> Option<String> {
     let faults: Vec<String> = validator
         .iter_errors(value)
         .take(FAULTS_NAMED)
-        .map(|error| match error.instance_path().as_str() {
-            "" => error.to_string(),
-            path => format!("{path}: {error}"),
+        .map(|error| {
+            let what: String = error
+                .masked_with("it")
+                .to_string()
+                .chars()
+                .take(LONGEST_FAULT)
+                .collect();
+            match error.instance_path().as_str() {
+                "" => what,
+                path => format!("at {path}: {what}"),
+            }
         })
         .collect();
     Some(faults.join("; "))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use mrtr_ledger::{Account, Ledger, LedgerError};
 use mrtr_protocol::{Implementation, ResultMeta, ServerCapabilities, Tool as PublishedTool};
-use mrtr_state::{Clock, Envelope, Epoch};
+use mrtr_state::{Clock, Envelope, Epoch, Timestamp};
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
@@ -83,11 +83,11 @@ impl Server {
         }
     }
 
-    /// Waits until every call that holds a claim has settled it. New calls are still taken; stop the listener first.
+    /// Waits until every call that holds a claim has settled it, however long that takes: a ledger that does not answer
+    /// is asked again and again. New calls are still taken; stop the listener first. [`serve`](Self::serve) waits for
+    /// [`Limits::shutdown`](crate::Limits::shutdown) at most.
     pub async fn settled(&self) {
-        self.inner.tasks.close();
         self.inner.tasks.wait().await;
-        self.inner.tasks.reopen();
     }
 }
 
@@ -116,38 +116,44 @@ impl Inner {
 pub(crate) struct Durability {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) outcomes: Outcomes,
-    epoch: RwLock<Option<Epoch>>,
+    /// The server's identity, as it is sealed.
+    pub(crate) audience: Arc<str>,
+    epoch: RwLock<Option<(Epoch, Timestamp)>>,
 }
 
+/// How long an epoch counts as just seen: a flow that opens this long after a rotation elsewhere is opened in vain.
+const EPOCH_AGE: Duration = Duration::from_secs(2);
+
 impl Durability {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, outcomes: Outcomes) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, outcomes: Outcomes, audience: Arc<str>) -> Self {
         Self {
             ledger,
             outcomes,
+            audience,
             epoch: RwLock::default(),
         }
     }
 
-    /// The ledger's epoch as last seen: what a flow that opens now carries. A stale one is harmless, because the claim
-    /// compares it in its own statement; it costs that flow a rejection.
-    pub(crate) async fn epoch(&self) -> Result<Epoch, LedgerError> {
+    /// The ledger's epoch as seen a moment ago: what a flow that opens now carries. A stale one does no harm but to that
+    /// flow, because every claim compares it in its own statement.
+    pub(crate) async fn epoch(&self, now: Timestamp) -> Result<Epoch, LedgerError> {
         let seen = *self.epoch.read().unwrap_or_else(PoisonError::into_inner);
         match seen {
-            Some(epoch) => Ok(epoch),
-            None => self.refreshed_epoch().await,
+            Some((epoch, at)) if at <= now && now.saturating_since(at) < EPOCH_AGE => Ok(epoch),
+            _ => self.refreshed_epoch(now).await,
         }
+    }
+
+    /// The ledger's epoch, asked for now.
+    pub(crate) async fn refreshed_epoch(&self, now: Timestamp) -> Result<Epoch, LedgerError> {
+        let epoch = self.ledger.epoch().await?;
+        *self.epoch.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch, now));
+        Ok(epoch)
     }
 
     /// A claim has found the epoch to be another one: the next flow asks for it.
     pub(crate) fn forget_epoch(&self) {
         *self.epoch.write().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// The ledger's epoch, asked for now.
-    pub(crate) async fn refreshed_epoch(&self) -> Result<Epoch, LedgerError> {
-        let epoch = self.ledger.epoch().await?;
-        *self.epoch.write().unwrap_or_else(PoisonError::into_inner) = Some(epoch);
-        Ok(epoch)
     }
 }
 

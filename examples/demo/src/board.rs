@@ -41,6 +41,9 @@ pub(crate) struct Row {
     pub(crate) expected: String,
     pub(crate) measured: String,
     pub(crate) ok: bool,
+    /// Whether there is a measurement at all: a server that did not start proves nothing, one way or the other.
+    #[serde(skip)]
+    pub(crate) was_measured: bool,
 }
 
 impl Case {
@@ -66,10 +69,14 @@ impl Case {
 
     /// Plays the row. What cannot be measured is told as it is, and is not as expected.
     pub(crate) async fn play(&self, stage: &Stage) -> Row {
-        let measured = match tokio::time::timeout(PATIENCE, (self.play)(stage.clone())).await {
-            Ok(Ok(measured)) => measured,
-            Ok(Err(fault)) => format!("not measured: {fault}"),
-            Err(_) => format!("not measured: nothing came in {} s", PATIENCE.as_secs()),
+        let played = tokio::time::timeout(PATIENCE, (self.play)(stage.clone())).await;
+        let (measured, was_measured) = match played {
+            Ok(Ok(measured)) => (measured, true),
+            Ok(Err(fault)) => (format!("not measured: {fault}"), false),
+            Err(_) => (
+                format!("not measured: nothing came in {} s", PATIENCE.as_secs()),
+                false,
+            ),
         };
         Row {
             section: self.section,
@@ -77,6 +84,7 @@ impl Case {
             expected: self.expected.clone(),
             ok: measured == self.expected,
             measured,
+            was_measured,
         }
     }
 }
@@ -86,34 +94,24 @@ pub(crate) fn table(rows: &[Row], out: &mut impl std::io::Write) -> std::io::Res
     let Some(first) = rows.first() else {
         return Ok(());
     };
-    let width = |of: fn(&Row) -> &str, least: usize, most: usize| {
-        rows.iter()
-            .map(|row| of(row).chars().count())
-            .max()
-            .unwrap_or(0)
-            .clamp(least, most)
+    let width = |heading: &str, of: fn(&Row) -> &str| {
+        let widest = rows.iter().map(|row| of(row).chars().count()).max();
+        widest.unwrap_or(0).max(heading.len())
     };
-    let (cases, expected) = (
-        width(|row| &row.case, 24, 58),
-        width(|row| &row.expected, 12, 46),
-    );
+    let cases = width("case", |row| &row.case);
+    let expected = width("expected", |row| &row.expected);
     writeln!(out, "\n  {}", first.section.to_uppercase())?;
     writeln!(
         out,
-        "     {:cases$}  {:expected$}  measured",
+        "      {:cases$}  {:expected$}  measured",
         "case", "expected"
     )?;
     for row in rows {
-        let mark = if row.ok { "ok " } else { "NO " };
-        let measured = if row.ok && row.measured.chars().count() > 46 {
-            "as expected"
-        } else {
-            &row.measured
-        };
+        let mark = if row.ok { "ok" } else { "NO" };
         writeln!(
             out,
-            " {mark} {:cases$}  {:expected$}  {measured}",
-            row.case, row.expected
+            "  {mark}  {:cases$}  {:expected$}  {}",
+            row.case, row.expected, row.measured
         )?;
     }
     Ok(())

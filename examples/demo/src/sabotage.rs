@@ -53,9 +53,14 @@ pub(crate) async fn run(stage: &Stage, as_json: bool) -> std::io::Result<bool> {
         }
     }
     clear_progress();
+    let unmeasured: Vec<&Row> = lines
+        .iter()
+        .flat_map(|line| &line.rows)
+        .filter(|row| !row.was_measured)
+        .collect();
     let green = lines
         .iter()
-        .filter(|line| line.red_without(line.governs) != Some(true))
+        .filter(|line| line.red_without(line.governs) == Some(false))
         .count();
     let idle: Vec<Guard> = Guard::ALL
         .into_iter()
@@ -69,7 +74,17 @@ pub(crate) async fn run(stage: &Stage, as_json: bool) -> std::io::Result<bool> {
         for guard in &idle {
             writeln!(stdout, "  No row is governed by `{guard}`.")?;
         }
+        for row in &unmeasured {
+            writeln!(stdout, "  {}: {}: {}", row.section, row.case, row.measured)?;
+        }
         match green {
+            0 if !unmeasured.is_empty() => {
+                writeln!(
+                    stdout,
+                    "\n  {} cells were not measured, which proves nothing.",
+                    unmeasured.len()
+                )?;
+            }
             0 => writeln!(
                 stdout,
                 "\n  Every governed row turned red without its guard."
@@ -77,13 +92,15 @@ pub(crate) async fn run(stage: &Stage, as_json: bool) -> std::io::Result<bool> {
             some => writeln!(stdout, "\n  {some} rows stayed green without their guard.")?,
         }
     }
-    Ok(green == 0 && idle.is_empty())
+    Ok(green == 0 && idle.is_empty() && unmeasured.is_empty())
 }
 
 impl Line {
+    /// Whether the row turned red with this guard off; `None` when it was not measured.
     fn red_without(&self, guard: Guard) -> Option<bool> {
         let at = Guard::ALL.iter().position(|known| *known == guard)?;
-        self.rows.get(at).map(|row| !row.ok)
+        let row = self.rows.get(at).filter(|row| row.was_measured)?;
+        Some(!row.ok)
     }
 }
 
@@ -113,8 +130,9 @@ fn print(
             let mark = match (line.red_without(guard), line.governs == guard) {
                 (Some(true), true) => "RED",
                 (Some(true), false) => "red",
-                (_, true) => "GREEN!",
-                (_, false) => "·",
+                (Some(false), true) => "GREEN!",
+                (Some(false), false) => "·",
+                (None, _) => "?",
             };
             write!(out, "  {mark:<9}")?;
         }

@@ -1,48 +1,89 @@
 //! One body to run, with or without a round to claim before it.
 
+use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mrtr_ledger::{Owner, Redemption, RoundClaim, Token, redeem};
+use mrtr_ledger::{Owner, RedeemedState, Redemption, RoundClaim, Token, redeem};
 use mrtr_protocol::{InputRequests, InputRequiredResult};
-use mrtr_state::{Binding, Draft, Nonce, Reason, RequestDigest, random};
+use mrtr_state::{Binding, Draft, Nonce, Reason, RequestDigest, SealError};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::row::Row;
-use super::{Caller, Frame, Round, reject};
+use super::{Frame, Requester, Round, reject};
 use crate::encoding::Base64;
 use crate::extract::{Call, ExtractError};
 use crate::flow::cell::{FlowCell, Open};
 use crate::flow::durable::{Durable, Steps};
 use crate::flow::end::End;
-use crate::flow::journal::OpenQuestion;
+use crate::flow::journal::{Journal, OpenQuestion};
 use crate::flow::run::{Finish, Run};
-use crate::reply::{Reply, Spent};
-use crate::server::{Inner, Permit, RegisteredTool};
+use crate::reply::{Reply, Standing};
+use crate::server::{Inner, RegisteredTool, Running};
 
 /// One body to run: everything owned, so that it can outlive its connection.
 pub(super) struct Job {
     pub(super) inner: Arc<Inner>,
     pub(super) tool: Arc<RegisteredTool>,
-    pub(super) caller: Caller,
+    pub(super) requester: Requester,
     pub(super) arguments: Value,
     /// Present when the tool asks.
     pub(super) flow: Option<(Frame, RequestDigest)>,
     pub(super) cancelled: CancellationToken,
-    /// Held until the body is gone.
-    pub(super) _permit: Permit,
+}
+
+/// What a run may rely on.
+enum Record {
+    /// Nothing: no ledger, or nothing to record.
+    None,
+    /// A first call whose steps are recorded.
+    Steps,
+    /// A retry whose state has been redeemed: this run is the only one.
+    Round(RedeemedState),
+}
+
+impl Record {
+    fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Round(redeemed) => Some(redeemed.owner()),
+            Self::None | Self::Steps => None,
+        }
+    }
+
+    fn standing(&self, durable: Option<&Durable>) -> Standing {
+        let taken = durable
+            .map(|durable| durable.steps.taken())
+            .unwrap_or_default();
+        match self {
+            Self::None => Standing::Unrecorded,
+            Self::Steps => Standing::Opening { taken },
+            Self::Round(_) => Standing::Round { taken },
+        }
+    }
 }
 
 impl Job {
+    /// Runs the body with nothing to record: it goes with its connection.
+    pub(super) async fn run_alone(self) -> Reply {
+        match Running::permit(&self.inner, self.requester.account) {
+            Some(_permit) => self.run(&Record::None).await,
+            None => Reply::unavailable(TOO_MANY),
+        }
+    }
+
     /// Claims the round if there is one, runs the body, and settles.
     pub(super) async fn record(self, round: Option<Round>) -> Reply {
         let Some(Round { state, fingerprint }) = round else {
-            return self.run(None, Spent::No).await;
+            return match Running::permit(&self.inner, self.requester.account) {
+                Some(_permit) => self.run(&Record::Steps).await,
+                None => Reply::unavailable(TOO_MANY),
+            };
         };
-        let (inner, caller) = (Arc::clone(&self.inner), self.caller.clone());
-        let Some(row) = Row::of_round(&inner, &caller, &state.nonce(), state.exp(), fingerprint)
+        let (inner, requester) = (Arc::clone(&self.inner), self.requester.clone());
+        let Some(row) = Row::of_round(&inner, &requester, &state.nonce(), state.exp(), fingerprint)
         else {
             return Reply::internal("A round cannot be recorded without a ledger.");
         };
@@ -54,15 +95,19 @@ impl Job {
         let claim = RoundClaim {
             audience: row.audience,
             fingerprint,
-            account: caller.account,
+            account: requester.account,
             token,
             lease: inner.limits.lease,
         };
         match redeem(row.durability.ledger.as_ref(), state, claim).await {
             Ok(Redemption::Redeemed(redeemed)) => {
-                let owner = redeemed.owner();
-                let reply = self.run(Some(owner), Spent::Yes).await;
-                row.settle(owner.token, reply).await
+                // Repeats of what has run need no room; only a body does.
+                let Some(_permit) = Running::permit(&inner, requester.account) else {
+                    row.release(token).await;
+                    return Reply::unavailable(TOO_MANY);
+                };
+                let reply = self.run(&Record::Round(redeemed)).await;
+                row.settle(token, reply).await
             }
             Ok(Redemption::Settled(outcome)) => row.replayed(outcome),
             Ok(Redemption::InProgress { retry_after }) => Reply::in_progress(retry_after),
@@ -82,90 +127,90 @@ impl Job {
             Ok(_) => Reply::unknown("an earlier run of this retry was cut off"),
             Err(error) => {
                 tracing::error!(%error, "no word from the ledger on a round's claim; nothing was run");
-                // The claim may have been recorded all the same; freed, the same retry can claim it again.
-                let (ledger, key) = (Arc::clone(&row.durability.ledger), row.key);
-                inner
-                    .tasks
-                    .spawn(async move { ledger.release(key, token).await.map(drop) });
+                // The claim may have been recorded all the same; given back, the same retry can claim it again.
+                row.release(token).await;
                 Reply::unavailable(
-                    "The replay ledger did not answer; nothing was run, and the state is not spent.",
+                    "The replay ledger did not answer; nothing was run, and only the same retry can use the state.",
                 )
             }
         }
     }
 
     /// Runs the body and turns what came of it into a reply.
-    pub(super) async fn run(mut self, round: Option<Owner>, spent: Spent) -> Reply {
+    async fn run(mut self, record: &Record) -> Reply {
         let tool = Arc::clone(&self.tool);
         let opaque = self.inner.opaque_rejections;
-        let cell = self.flow.as_ref().map(|(frame, request)| {
-            let durable = self.durable(frame, request, round);
-            FlowCell::new(
-                frame.journal.clone(),
-                self.caller.declared,
-                self.inner.bind_questions,
-                durable,
-            )
-        });
+        let cell = match &mut self.flow {
+            Some((frame, request)) => {
+                let (journal, request) = (std::mem::take(&mut frame.journal), *request);
+                let durable = self.durable(&journal, request, record.owner());
+                FlowCell::new(
+                    journal,
+                    self.requester.declared,
+                    self.inner.bind_questions,
+                    durable,
+                )
+            }
+            None => FlowCell::without_flow(),
+        };
+        let standing = || record.standing(cell.durable.as_ref());
         let mut call = Call {
             arguments: tool
                 .takes_arguments
                 .then(|| std::mem::take(&mut self.arguments)),
-            principal: &self.caller.principal,
+            principal: &self.requester.principal,
             states: &self.inner.states,
-            cell: cell.as_ref(),
+            cell: self.flow.is_some().then_some(&cell),
         };
         // An extractor is the author's code too.
         let started = catch_unwind(AssertUnwindSafe(|| (tool.start)(&mut call)));
         let body = match started {
             Ok(Ok(body)) => body,
-            Err(_panic) => return panicked(&tool, spent),
-            Ok(Err(error @ ExtractError::Arguments(_))) => return Reply::failed(error.to_string()),
+            Err(_panic) => return panicked(&tool, &standing()),
+            Ok(Err(ExtractError::Refused(error))) => return Reply::tool_error(tool.name(), error),
+            Ok(Err(error @ ExtractError::Arguments)) => return Reply::failed(error.to_string()),
             Ok(Err(error)) => {
                 tracing::error!(tool = tool.name(), %error, "an extractor failed");
                 return Reply::internal("The tool's handler could not be given what it takes.");
             }
         };
-        let cell = cell.unwrap_or_else(FlowCell::without_flow);
-        let finish = alive(&self.inner, &cell, round, Run::new(Arc::clone(&cell), body)).await;
-        match finish {
+        let run = Run::new(Arc::clone(&cell), body);
+        match alive(self.inner.limits.lease, &cell, record.owner(), run).await {
             Finish::Done(Ok(mut result)) => {
                 result.meta = result.meta.with_server_info(&self.inner.info);
-                Reply::result(&result)
+                Reply::tool_result(&result)
             }
-            Finish::Done(Err(error)) => Reply::tool_error(tool.name(), &error),
+            Finish::Done(Err(error)) => Reply::tool_error(tool.name(), error),
             Finish::Ended(end) => {
                 if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {
                     durability.forget_epoch();
                 }
-                Reply::ended(tool.name(), &end, spent, opaque)
+                Reply::ended(tool.name(), &end, &standing(), opaque)
             }
-            Finish::Panicked => panicked(&tool, spent),
-            Finish::Asks(open) => self.ask(&cell, open),
+            Finish::Panicked => panicked(&tool, &standing()),
+            Finish::Asks(open) => self.ask(&cell, open, &standing()),
         }
     }
 
     fn durable(
         &self,
-        frame: &Frame,
-        request: &RequestDigest,
+        journal: &Journal,
+        request: RequestDigest,
         round: Option<Owner>,
     ) -> Option<Durable> {
-        let (durability, envelope) = (
-            self.inner.durability.as_ref()?,
-            self.inner.envelope.as_ref()?,
-        );
+        let (frame, _) = self.flow.as_ref()?;
+        let durability = self.inner.durability.as_ref()?;
         Some(Durable {
             ledger: Arc::clone(&durability.ledger),
             outcomes: durability.outcomes.clone(),
-            audience: envelope.audience().into(),
+            audience: Arc::clone(&durability.audience),
             flow: frame.flow,
             flow_exp: frame.flow_exp,
             epoch: frame.epoch?,
-            secret: frame.journal.secret,
-            principal: self.caller.principal.clone(),
-            account: self.caller.account,
-            request: *request,
+            secret: journal.secret,
+            principal: self.requester.principal.clone(),
+            account: self.requester.account,
+            request,
             round,
             lease: self.inner.limits.lease,
             cancelled: self.cancelled.clone(),
@@ -175,81 +220,96 @@ impl Job {
     }
 
     /// Seals what the flow must remember and asks.
-    fn ask(self, cell: &FlowCell, open: Vec<Open>) -> Reply {
-        let (Some(envelope), Some((frame, request))) = (&self.inner.envelope, self.flow) else {
-            return Reply::internal("A question cannot be put without a codec.");
-        };
+    fn ask(self, cell: &FlowCell, open: Vec<Open>, standing: &Standing) -> Reply {
         let tool = self.tool.name();
+        let (Some(envelope), Some((frame, request))) = (&self.inner.envelope, self.flow) else {
+            return Reply::unaskable(tool, "the server has no codec", standing);
+        };
         let round = frame.round + 1;
         if round > self.inner.limits.rounds {
-            tracing::warn!(tool, rounds = frame.round, "a tool asked too often");
-            return Reply::failed(format!(
-                "The tool stopped: it asked in {} rounds and wanted to ask again, which is more than this server permits. Start again with a simpler request.",
+            tracing::warn!(rounds = frame.round, "a tool asked too often");
+            let why = format!(
+                "it has asked in {} rounds, which is as many as this server permits, and wanted to ask again",
                 frame.round
-            ));
+            );
+            return Reply::stopped(&why, standing);
         }
         let now = self.inner.clock.now();
         if now >= frame.flow_exp {
-            return Reply::failed(
-                "The tool stopped: this call has been open for too long to ask again. Start the request again.",
-            );
+            return Reply::stopped("the call has been open for too long to ask again", standing);
         }
-        let mut journal = cell.journal();
+        let mut journal = cell.take_journal();
         let mut requests = InputRequests::default();
         for Open { key, rendered } in open {
             let digest = Base64(*rendered.digest().as_bytes());
             journal
                 .open
                 .push(OpenQuestion(key.to_string(), rendered.kind(), digest));
-            if let Err(error) = requests.insert(key, rendered.into_request()) {
-                return Reply::internal(format!("Tool {tool:?} cannot ask: {error}."));
+            if requests.insert(key, rendered.into_request()).is_err() {
+                return Reply::unaskable(tool, "it used a key twice", standing);
             }
         }
-        let sealed = serde_json::value::to_raw_value(&journal)
-            .map_err(|error| error.to_string())
-            .and_then(|data| {
-                let draft = Draft {
-                    nonce: Nonce::from_bytes(random().map_err(|error| error.to_string())?),
-                    flow: frame.flow,
-                    flow_exp: frame.flow_exp,
-                    round,
-                    epoch: frame.epoch,
-                    iat: now,
-                    exp: now.saturating_add(self.tool.lifetime).min(frame.flow_exp),
-                    data: &data,
-                };
-                let binding = Binding {
-                    principal: self.caller.principal,
-                    request,
-                };
-                let state = envelope
-                    .seal(&binding, &draft)
-                    .map_err(|error| error.to_string())?;
-                InputRequiredResult::new(requests, Some(state)).map_err(|error| error.to_string())
-            });
-        match sealed {
-            Ok(mut result) => {
+        let binding = Binding {
+            principal: self.requester.principal,
+            request,
+        };
+        let sealed = seal(&journal, |nonce, data| {
+            let draft = Draft {
+                nonce,
+                flow: frame.flow,
+                flow_exp: frame.flow_exp,
+                round,
+                epoch: frame.epoch,
+                iat: now,
+                exp: now.saturating_add(self.tool.lifetime).min(frame.flow_exp),
+                data,
+            };
+            envelope.seal(&binding, &draft)
+        });
+        match sealed.map(|state| InputRequiredResult::new(requests, Some(state))) {
+            Ok(Ok(mut result)) => {
                 result.meta = self.inner.result_meta();
                 Reply::asking(&result)
             }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a round cannot be put");
+                Reply::unaskable(tool, "the server's log has the reason", standing)
+            }
+            Err(error @ SealError::TooLarge { .. }) => {
+                tracing::error!(%error, "a state cannot be sealed; keep less in memos and answers");
+                Reply::unaskable(tool, "what it keeps does not fit into a state", standing)
+            }
             Err(error) => {
-                tracing::error!(tool, error, "a state cannot be sealed");
-                Reply::internal(format!(
-                    "Tool {tool:?} cannot ask: its state cannot be sealed ({error})."
-                ))
+                tracing::error!(%error, "a state cannot be sealed");
+                Reply::unaskable(tool, "the server's log has the reason", standing)
             }
         }
     }
 }
 
-fn panicked(tool: &RegisteredTool, spent: Spent) -> Reply {
-    tracing::error!(tool = tool.name(), "a handler panicked");
-    Reply::panicked(spent)
+const TOO_MANY: &str = "Too many calls of this principal are running; nothing was run.";
+
+/// Writes the journal and seals it under a fresh nonce.
+fn seal(
+    journal: &Journal,
+    with: impl FnOnce(Nonce, &RawValue) -> Result<String, SealError>,
+) -> Result<String, SealError> {
+    let nonce = Nonce::generate()?;
+    let data = to_raw_value(journal).map_err(|error| {
+        tracing::error!(%error, "a journal does not serialize");
+        SealError::Codec
+    })?;
+    with(nonce, &data)
 }
 
-/// Polls the run, and gives the ledger signs of life meanwhile.
+fn panicked(tool: &RegisteredTool, standing: &Standing) -> Reply {
+    tracing::error!(tool = tool.name(), "a handler panicked");
+    Reply::panicked(standing)
+}
+
+/// Polls the run, and beside it gives the ledger signs of life: neither waits for the other.
 async fn alive<T>(
-    inner: &Inner,
+    lease: Duration,
     cell: &Arc<FlowCell>,
     round: Option<Owner>,
     run: Run<T>,
@@ -257,24 +317,23 @@ async fn alive<T>(
     let Some(durable) = cell.durable.as_ref() else {
         return run.await;
     };
-    let lease = inner.limits.lease;
-    let mut beats = tokio::time::interval((lease / 3).max(Duration::from_millis(10)));
-    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    beats.tick().await;
-    tokio::pin!(run);
+    tokio::select! {
+        biased;
+        finish = run => finish,
+        never = beat(lease, durable, round) => match never {},
+    }
+}
+
+/// Renews the leases of the round and of the steps that run, three times as often as they lapse.
+async fn beat(lease: Duration, durable: &Durable, round: Option<Owner>) -> Infallible {
     loop {
-        tokio::select! {
-            biased;
-            finish = &mut run => return finish,
-            _ = beats.tick() => {
-                for owner in round.into_iter().chain(durable.steps.running()) {
-                    match durable.ledger.beat(owner.key, owner.token, lease).await {
-                        Ok(true) => {}
-                        // Withdrawn: the next step's claim is refused in its own statement.
-                        Ok(false) => tracing::warn!("a row is not this run's any more"),
-                        Err(error) => tracing::warn!(%error, "no word from the ledger on a beat"),
-                    }
-                }
+        tokio::time::sleep(lease / 3).await;
+        for owner in round.into_iter().chain(durable.steps.running()) {
+            match durable.ledger.beat(owner.key, owner.token, lease).await {
+                Ok(true) => {}
+                // Withdrawn, or over in this moment. If withdrawn, the next step's claim is refused in its own statement.
+                Ok(false) => tracing::debug!("a row is not this run's any more"),
+                Err(error) => tracing::warn!(%error, "no word from the ledger on a beat"),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! One `tools/call`, from its params to its reply.
 //!
 //! ```text
-//! params ── tool? arguments an object? answers an object?            -32602, nothing spent
+//! params ── tool? arguments an object?                               -32602, nothing spent
 //!    │
-//!    ├─ with requestState: open ── claims, principal, request         rejected, nothing spent
+//!    ├─ with requestState: open ── claims, principal, request         rejected, nothing spent (late: looked up)
 //!    │                      └─ journal receives the answers            -32602, nothing spent
 //!    ├─ arguments against the published schema                         isError, nothing spent
 //!    │
@@ -17,7 +17,7 @@ mod row;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use mrtr_ledger::{Account, Fingerprint};
+use mrtr_ledger::{Account, Fingerprint, LedgerError};
 use mrtr_protocol::{CallToolParams, InputResponses, KindSet};
 use mrtr_state::{
     Binding, Consequence, Epoch, FlowId, Principal, Reason, Rejected, RequestDigest, Timestamp,
@@ -31,13 +31,13 @@ use tracing::Instrument;
 use self::job::Job;
 use self::row::Row;
 use crate::flow::journal::{Journal, OpenQuestion};
-use crate::reply::{Reply, Spent};
+use crate::reply::Reply;
 use crate::schema;
-use crate::server::{Inner, RegisteredTool, Running};
+use crate::server::{Inner, RegisteredTool};
 
 /// Who calls, and what this request says of its client.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct Requester {
     pub(crate) principal: Principal,
     pub(crate) account: Account,
     /// The kinds of question that the client declared.
@@ -63,79 +63,102 @@ struct Round {
 /// Answers one `tools/call`.
 pub(crate) async fn call_tool(
     inner: &Arc<Inner>,
-    caller: Caller,
+    requester: Requester,
     params: &CallToolParams<'_>,
 ) -> Reply {
     let Some(tool) = inner.tool(&params.name) else {
         return Reply::invalid_params(format!("Unknown tool: {}", params.name));
     };
-    let arguments = params.arguments.map(RawValue::get);
-    let responses = match params
-        .input_responses
-        .map(InputResponses::parse)
-        .transpose()
-    {
-        Ok(responses) => responses.unwrap_or_default(),
-        Err(error) => return Reply::invalid_params(format!("Malformed inputResponses: {error}")),
+    // A span that tells flows apart without naming them: a hash of the flow's id, never a state, key or argument.
+    let span = tracing::info_span!(
+        "tools/call",
+        tool = tool.name(),
+        flow = tracing::field::Empty,
+        round = tracing::field::Empty
+    );
+    let reply = call(inner, tool, requester, params).instrument(span).await;
+    reply.naming(&inner.info)
+}
+
+async fn call(
+    inner: &Arc<Inner>,
+    tool: &Arc<RegisteredTool>,
+    requester: Requester,
+    params: &CallToolParams<'_>,
+) -> Reply {
+    let text = params.arguments.map(RawValue::get);
+    let (flow, round) = match enter(inner, tool, &requester, params).await {
+        Ok(entered) => entered,
+        Err(reply) => return reply,
     };
-
-    let mut round = None;
-    let mut flow = None;
-    if tool.asks || params.request_state.is_some() {
-        let Some(request) = digest(&tool.published.name, arguments) else {
-            return Reply::invalid_params("`arguments` cannot be read");
-        };
-        let entered = match params.request_state {
-            Some(state) => match enter(inner, tool, &caller, request, state, &responses).await {
-                Ok((frame, entered)) => {
-                    round = entered;
-                    Ok(frame)
-                }
-                Err(reply) => Err(reply),
-            },
-            // Answers without a state are answers to nothing that this server asked.
-            None => open_flow(inner, tool).await,
-        };
-        match entered {
-            Ok(frame) => flow = Some((frame, request)),
-            Err(reply) => return reply,
-        }
+    if let Some((frame, _)) = &flow {
+        let span = tracing::Span::current();
+        span.record("flow", tracing::field::debug(&frame.flow));
+        span.record("round", frame.round);
     }
-
-    let arguments = match arguments.map(serde_json::from_str).transpose() {
+    let arguments = match text.map(serde_json::from_str).transpose() {
         Ok(arguments) => arguments.unwrap_or_else(|| Value::Object(Default::default())),
-        Err(error) => return Reply::invalid_params(format!("`arguments` cannot be read: {error}")),
+        Err(_) => return Reply::invalid_params("`arguments` cannot be read"),
     };
     if let Some(fault) = schema::fault(&tool.validator, &arguments) {
         return Reply::failed(format!("Invalid arguments for {}: {fault}", tool.name()));
     }
 
-    let Some(permit) = Running::permit(inner, caller.account) else {
-        return Reply::unavailable("Too many calls of this principal are running.");
-    };
     let cancelled = CancellationToken::new();
     let disconnect = cancelled.clone().drop_guard();
     let records = inner.durability.is_some() && (round.is_some() || tool.acts_once);
-    let span = span(tool, flow.as_ref());
     let job = Job {
         inner: Arc::clone(inner),
         tool: Arc::clone(tool),
-        caller,
+        requester,
         arguments,
         flow,
         cancelled,
-        _permit: permit,
     };
     if !records {
-        return job.run(None, Spent::No).instrument(span).await;
+        return job.run_alone().await;
     }
     // The task goes on when the connection closes: dropping `disconnect` tells it so.
-    let reply = inner.tasks.spawn(job.record(round).instrument(span)).await;
+    let reply = inner.tasks.spawn(job.record(round).in_current_span()).await;
     drop(disconnect);
     reply.unwrap_or_else(|error| {
         tracing::error!(%error, "a call's task was lost");
         Reply::unknown("the server stopped while it ran")
     })
+}
+
+/// The flow that the call is in, if its tool asks, and the round to be claimed, if there is a ledger. Checks everything
+/// about the state and the answers; spends nothing.
+async fn enter(
+    inner: &Inner,
+    tool: &RegisteredTool,
+    requester: &Requester,
+    params: &CallToolParams<'_>,
+) -> Result<(Option<(Frame, RequestDigest)>, Option<Round>), Reply> {
+    if !tool.asks && params.request_state.is_none() {
+        return Ok((None, None));
+    }
+    let Some(request) = digest(tool.name(), params.arguments.map(RawValue::get)) else {
+        return Err(Reply::invalid_params("`arguments` cannot be read"));
+    };
+    let Some(state) = params.request_state else {
+        // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
+        responses(params)?;
+        let frame = open_flow(inner, tool).await?;
+        return Ok((Some((frame, request)), None));
+    };
+    let (frame, round) = reenter(inner, tool, requester, request, state, params).await?;
+    Ok((Some((frame, request)), round))
+}
+
+fn responses<'a>(params: &CallToolParams<'a>) -> Result<InputResponses<'a>, Reply> {
+    let responses = params
+        .input_responses
+        .map(InputResponses::parse)
+        .transpose();
+    responses
+        .map(Option::unwrap_or_default)
+        .map_err(|error| Reply::invalid_params(format!("Malformed inputResponses: {error}")))
 }
 
 /// The digest of the originating request: method, tool and arguments, by value.
@@ -148,26 +171,11 @@ fn digest(tool: &str, arguments: Option<&str>) -> Option<RequestDigest> {
     Some(digest.finish())
 }
 
-/// A span that tells flows apart without naming them: a hash of the flow's id, never a state, key or argument.
-fn span(tool: &RegisteredTool, flow: Option<&(Frame, RequestDigest)>) -> tracing::Span {
-    let span = tracing::info_span!(
-        "tools/call",
-        tool = tool.name(),
-        flow = tracing::field::Empty,
-        round = tracing::field::Empty
-    );
-    if let Some((frame, _)) = flow {
-        span.record("flow", tracing::field::debug(&frame.flow));
-        span.record("round", frame.round);
-    }
-    span
-}
-
 /// Opens a flow.
 async fn open_flow(inner: &Inner, tool: &RegisteredTool) -> Result<Frame, Reply> {
     let epoch = match &inner.durability {
         None => None,
-        Some(durability) => Some(durability.epoch().await.map_err(|error| {
+        Some(durability) => Some(durability.epoch(inner.clock.now()).await.map_err(|error| {
             tracing::error!(%error, "no word from the ledger on its epoch; no flow is opened");
             Reply::unavailable("The replay ledger did not answer; nothing was run.")
         })?),
@@ -187,14 +195,14 @@ async fn open_flow(inner: &Inner, tool: &RegisteredTool) -> Result<Frame, Reply>
     })
 }
 
-/// Enters a flow with a state that came from outside: checks everything, spends nothing.
-async fn enter(
+/// Enters a flow again, with a state that came from outside.
+async fn reenter(
     inner: &Inner,
     tool: &RegisteredTool,
-    caller: &Caller,
+    requester: &Requester,
     request: RequestDigest,
     state: &RawValue,
-    responses: &InputResponses<'_>,
+    params: &CallToolParams<'_>,
 ) -> Result<(Frame, Option<Round>), Reply> {
     let (Some(envelope), Ok(token)) = (
         &inner.envelope,
@@ -203,7 +211,7 @@ async fn enter(
         return Err(reject(inner, Reason::Malformed));
     };
     let binding = Binding {
-        principal: caller.principal.clone(),
+        principal: requester.principal.clone(),
         request,
     };
     let now = inner.clock.now();
@@ -211,22 +219,18 @@ async fn enter(
     let opened = match &inner.durability {
         None => open(None),
         Some(durability) => {
-            let unavailable = |error| {
-                tracing::error!(%error, "no word from the ledger on its epoch");
-                Reply::unavailable(
-                    "The replay ledger did not answer; nothing was run, and the state is not spent.",
-                )
-            };
-            let seen = durability.epoch().await.map_err(unavailable)?;
+            let seen = durability
+                .epoch(now)
+                .await
+                .map_err(|error| unspent(&error))?;
             match open(Some(seen)) {
-                // Another server may have rotated the epoch since this one looked.
-                Err(rejected) if rejected.reason() == Reason::StaleEpoch => {
-                    let current = durability.refreshed_epoch().await.map_err(unavailable)?;
-                    if current == seen {
-                        Err(rejected)
-                    } else {
-                        open(Some(current))
-                    }
+                // Another server may have rotated the epoch since this one looked: before a state is refused for that, or
+                // a late one looked up, the ledger is asked.
+                Err(rejected)
+                    if [Reason::StaleEpoch, Reason::Expired].contains(&rejected.reason()) =>
+                {
+                    let current = durability.refreshed_epoch(now).await;
+                    open(Some(current.map_err(|error| unspent(&error))?))
                 }
                 opened => opened,
             }
@@ -235,16 +239,17 @@ async fn enter(
     let state = match opened {
         Ok(state) => state,
         Err(rejected) => {
-            return Err(late_or_rejected(inner, caller, request, rejected, responses, now).await);
+            return Err(late_or_rejected(inner, requester, request, rejected, params, now).await);
         }
     };
     let Some(mut journal) = Journal::read(state.data()) else {
         return Err(reject(inner, Reason::Malformed));
     };
+    let responses = responses(params)?;
     let answers =
-        answers_digest(&journal, responses).ok_or_else(|| reject(inner, Reason::Malformed))?;
+        answers_digest(&journal, &responses).ok_or_else(|| reject(inner, Reason::Malformed))?;
     journal
-        .receive(responses)
+        .receive(&responses)
         .map_err(|malformed| Reply::malformed_answer(&malformed))?;
     let frame = Frame {
         flow: state.flow(),
@@ -256,13 +261,20 @@ async fn enter(
     let round = inner.durability.is_some().then(|| Round {
         fingerprint: Fingerprint::round(
             &state.nonce(),
-            &caller.principal,
+            &requester.principal,
             &request,
             answers.as_bytes(),
         ),
         state,
     });
     Ok((frame, round))
+}
+
+fn unspent(error: &LedgerError) -> Reply {
+    tracing::error!(%error, "no word from the ledger on its epoch");
+    Reply::unavailable(
+        "The replay ledger did not answer; nothing was run, and the state is not spent.",
+    )
 }
 
 /// What makes two retries of one state the same retry: the answers to its open questions, by value.
@@ -289,10 +301,10 @@ fn reject(inner: &Inner, reason: Reason) -> Reply {
 /// still gets it. Everything else is rejected.
 async fn late_or_rejected(
     inner: &Inner,
-    caller: &Caller,
+    requester: &Requester,
     request: RequestDigest,
     rejected: Rejected,
-    responses: &InputResponses<'_>,
+    params: &CallToolParams<'_>,
     now: Timestamp,
 ) -> Reply {
     let rejection = reject(inner, rejected.reason());
@@ -303,14 +315,14 @@ async fn late_or_rejected(
         return rejection;
     }
     let row = Journal::read(late.data()).and_then(|journal| {
-        let answers = answers_digest(&journal, responses)?;
+        let answers = answers_digest(&journal, &responses(params).ok()?)?;
         let fingerprint = Fingerprint::round(
             &late.nonce(),
-            &caller.principal,
+            &requester.principal,
             &request,
             answers.as_bytes(),
         );
-        Row::of_round(inner, caller, &late.nonce(), late.exp(), fingerprint)
+        Row::of_round(inner, requester, &late.nonce(), late.exp(), fingerprint)
     });
     match row {
         Some(row) => row.look_up().await.unwrap_or(rejection),

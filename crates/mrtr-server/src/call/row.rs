@@ -1,11 +1,9 @@
 //! The ledger's row of a round, as the caller of one retry may see it.
 
-use std::sync::Arc;
-
 use mrtr_ledger::{Fingerprint, Found, Kind, RowKey, Settled, Settlement, Token};
 use mrtr_state::{Nonce, Reason, Timestamp};
 
-use super::{Caller, reject};
+use super::{Requester, reject};
 use crate::ledgering;
 use crate::reply::Reply;
 use crate::server::{Durability, Inner};
@@ -13,7 +11,7 @@ use crate::server::{Durability, Inner};
 /// One round's row and everything that tells what it means for this request.
 pub(super) struct Row<'a> {
     inner: &'a Inner,
-    caller: &'a Caller,
+    requester: &'a Requester,
     pub(super) durability: &'a Durability,
     pub(super) audience: &'a str,
     pub(super) key: RowKey,
@@ -24,7 +22,7 @@ impl<'a> Row<'a> {
     /// The row of the round whose state carries this nonce and expiry; `None` where there is no ledger.
     pub(super) fn of_round(
         inner: &'a Inner,
-        caller: &'a Caller,
+        requester: &'a Requester,
         nonce: &Nonce,
         exp: Timestamp,
         fingerprint: Fingerprint,
@@ -34,7 +32,7 @@ impl<'a> Row<'a> {
         let key = RowKey::round(audience, nonce, exp);
         Some(Self {
             inner,
-            caller,
+            requester,
             durability,
             audience,
             key,
@@ -77,25 +75,35 @@ impl<'a> Row<'a> {
             .outcomes
             .open(&self.key, &self.fingerprint, stored)
             .ok();
-        let reply = opened.and_then(|stored| Reply::from_stored(&stored, self.caller.declared));
+        let reply = opened.and_then(|stored| Reply::from_stored(&stored, self.requester.declared));
         reply.unwrap_or_else(|| {
             tracing::error!("a stored outcome cannot be read; its key may have left the ring");
             Reply::unknown("what an earlier run of this retry stored cannot be read")
         })
     }
 
+    /// Gives the round back: its body has not started, and only the same retry can claim it again.
+    pub(super) async fn release(&self, token: Token) {
+        // Without an answer it goes on in the background.
+        let released =
+            ledgering::release(&self.durability.ledger, &self.inner.tasks, self.key, token).await;
+        if let Err(error) = released {
+            tracing::warn!(%error, "a round is given back as soon as the ledger speaks again");
+        }
+    }
+
     /// Keeps the reply. No response leaves before that is durable.
     pub(super) async fn settle(&self, token: Token, reply: Reply) -> Reply {
         let kept = reply
-            .to_stored(self.inner.limits.stored_result)
+            .to_stored(self.inner.limits.stored_result, &self.inner.info)
             .and_then(|stored| {
                 self.durability
                     .outcomes
                     .seal(&self.key, &self.fingerprint, &stored)
             });
         let settlement = kept.map_or(Settlement::Abandoned, Settlement::Outcome);
-        let ledger = Arc::clone(&self.durability.ledger);
-        match ledgering::settle(&ledger, &self.inner.tasks, self.key, token, settlement).await {
+        let ledger = &self.durability.ledger;
+        match ledgering::settle(ledger, &self.inner.tasks, self.key, token, settlement).await {
             Ok(Settled::Stored) => reply,
             // The row was withdrawn meanwhile, and somebody was told so.
             Ok(Settled::Refused) => match self.look_up().await {

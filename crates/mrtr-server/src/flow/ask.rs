@@ -41,7 +41,6 @@ impl<'f, Q: Question> Ask<'f, Q> {
     /// Answers at once from the journal, or opens the question.
     fn begin(&mut self) -> Poll<Answer<Q::Output>> {
         let cell = &self.flow.cell;
-        cell.require_own_poll("ask", &self.key);
         self.state = State::Over;
         if !cell.take_key(Namespace::Question, "ask", &self.key) {
             return Poll::Pending;
@@ -82,6 +81,7 @@ impl<Q: Question> Future for Ask<'_, Q> {
     type Output = Answer<Q::Output>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        self.flow.cell.require_own_poll("ask", &self.key);
         match self.state {
             State::New => self.begin(),
             // Only the next round can bring an answer.

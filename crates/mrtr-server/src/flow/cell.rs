@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -16,7 +18,6 @@ use serde_json::value::RawValue;
 use super::durable::Durable;
 use super::end::{End, Name};
 use super::journal::{Action, Journal};
-use crate::encoding::Base64;
 use crate::question::Rendered;
 
 /// A key, memo name or step name.
@@ -25,6 +26,8 @@ pub(crate) type Key = Cow<'static, str>;
 thread_local! {
     /// The address of the cell whose body is being polled on this thread; 0 when there is none.
     static POLLED: Cell<usize> = const { Cell::new(0) };
+    /// Whether what is being polled on this thread is inside a `memo` or `once`.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// One run's shared state.
@@ -43,6 +46,8 @@ struct Inner {
     /// `memo` and `once` that have begun and not ended.
     busy: usize,
     ended: Option<End>,
+    /// A misuse that the running `memo` or `once` cannot survive: it waits for itself.
+    nested: Option<Name>,
     waker: Option<Waker>,
 }
 
@@ -81,6 +86,7 @@ impl FlowCell {
             used: HashSet::new(),
             busy: 0,
             ended: None,
+            nested: None,
             waker: None,
         };
         Arc::new(Self {
@@ -93,13 +99,7 @@ impl FlowCell {
 
     /// The cell of a handler that takes no flow: nothing can be asked or kept through it.
     pub(crate) fn without_flow() -> Arc<Self> {
-        let journal = Journal {
-            secret: Base64([0; 16]),
-            open: Vec::new(),
-            answers: Default::default(),
-            memos: Default::default(),
-        };
-        Self::new(journal, KindSet::new(), true, None)
+        Self::new(Journal::default(), KindSet::new(), true, None)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -120,6 +120,8 @@ impl FlowCell {
         drop(inner);
         Entered {
             outer: POLLED.replace(Arc::as_ptr(self) as usize),
+            // A body that is polled inside another one's `once` is not inside that one.
+            inside: INSIDE.replace(false),
         }
     }
 
@@ -145,6 +147,34 @@ impl FlowCell {
         panic!("{message}");
     }
 
+    /// Polls what runs inside a `memo` or `once`. Nothing may be asked, kept or claimed from in there: it would wait for
+    /// a run that waits for it.
+    pub(crate) async fn inside<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            let _inside = Inside {
+                outer: INSIDE.replace(true),
+            };
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Polls a `memo` or `once` of this cell, and sees in every poll that it is polled where it belongs.
+    pub(crate) async fn in_own_polls<F: Future>(
+        self: &Arc<Self>,
+        what: &'static str,
+        key: &str,
+        work: F,
+    ) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.require_own_poll(what, key);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
     /// Ends the call; the first reason stands.
     pub(crate) fn end(&self, end: End) {
         self.inner().ended.get_or_insert(end);
@@ -154,6 +184,13 @@ impl FlowCell {
     /// ended already.
     pub(crate) fn take_key(&self, namespace: Namespace, what: &'static str, key: &Key) -> bool {
         let mut inner = self.inner();
+        if INSIDE.get() {
+            inner.nested = Some(Name {
+                what,
+                key: key.to_string(),
+            });
+            return false;
+        }
         if inner.ended.is_some() {
             return false;
         }
@@ -225,6 +262,9 @@ impl FlowCell {
     /// Looks at a body that is pending: does it go on, does it ask, is it over?
     pub(crate) fn after_poll(&self) -> AfterPoll {
         let mut inner = self.inner();
+        if let Some(name) = inner.nested.take() {
+            return AfterPoll::Ended(End::Nested(name));
+        }
         if inner.busy > 0 {
             return AfterPoll::Waiting;
         }
@@ -239,12 +279,13 @@ impl FlowCell {
 
     /// The reason why a body that completed must not count as complete.
     pub(crate) fn ended(&self) -> Option<End> {
-        self.inner().ended.take()
+        let mut inner = self.inner();
+        inner.nested.take().map(End::Nested).or(inner.ended.take())
     }
 
-    /// The journal as it stands, for the next state.
-    pub(crate) fn journal(&self) -> Journal {
-        self.inner().journal.clone()
+    /// The journal as it stands, for the next state. The body is gone, so nobody reads it any more.
+    pub(crate) fn take_journal(&self) -> Journal {
+        std::mem::take(&mut self.inner().journal)
     }
 }
 
@@ -258,11 +299,24 @@ pub(crate) enum AfterPoll {
 /// Marks the thread as polling a body; restores what was polled before, so that bodies may nest.
 pub(crate) struct Entered {
     outer: usize,
+    inside: bool,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
         POLLED.set(self.outer);
+        INSIDE.set(self.inside);
+    }
+}
+
+/// Marks the thread as being inside a `memo` or `once`.
+struct Inside {
+    outer: bool,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.outer);
     }
 }
 

@@ -6,8 +6,11 @@
 //!   ├─ Settled ─▶ return the kept outcome; nothing runs
 //!   └─ anything else ends the call; nothing runs
 //! ```
+//!
+//! Claim and settling run in tasks of their own: an author's `timeout` around `once` can drop the waiting for them, and not
+//! them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mrtr_ledger::{
@@ -15,17 +18,21 @@ use mrtr_ledger::{
     Token,
 };
 use mrtr_state::{Epoch, FlowId, Principal, RequestDigest, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::end::End;
 use super::journal::Secret;
 use super::outcome::Outcomes;
+use super::there_and_back;
+use crate::error::ToolError;
 use crate::ledgering;
 
-/// A step's outcome is kept up to this size, in bytes; it is returned on every rerun, so it must be kept whole.
+/// A step's outcome is kept up to this size, in bytes of JSON; it is returned on every rerun, so it must be kept whole.
 pub(crate) const LARGEST_STEP_OUTCOME: usize = 64 * 1024;
 
 /// What steps need to know of the flow and of the round that they run in.
@@ -55,12 +62,14 @@ pub(crate) struct Steps(Mutex<StepList>);
 
 #[derive(Debug, Default)]
 struct StepList {
+    /// A claim has been made, whatever came of it.
+    begun: bool,
     running: Vec<Owner>,
-    done: Vec<String>,
+    taken: Vec<String>,
 }
 
 impl Steps {
-    fn list(&self) -> std::sync::MutexGuard<'_, StepList> {
+    fn list(&self) -> MutexGuard<'_, StepList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,14 +78,13 @@ impl Steps {
         self.list().running.clone()
     }
 
-    fn have_begun(&self) -> bool {
-        let list = self.list();
-        !list.running.is_empty() || !list.done.is_empty()
+    /// The steps that took effect or may have, in order.
+    pub(crate) fn taken(&self) -> Vec<String> {
+        self.list().taken.clone()
     }
 
-    /// The steps whose outcome is known, in order.
-    pub(crate) fn done(&self) -> Vec<String> {
-        self.list().done.clone()
+    fn take(&self, step: &str) {
+        self.list().taken.push(step.to_owned());
     }
 }
 
@@ -88,13 +96,13 @@ pub(crate) enum StepOutcome {
     Ok(Box<RawValue>),
     /// It failed, and this is what the caller may read.
     Err(String),
-    /// It took effect, and its value cannot be kept: too large, or not JSON.
+    /// It took effect, and its outcome cannot be kept: too large, or not JSON.
     Lost(String),
 }
 
 /// How a step begins.
 pub(crate) enum Begun<'d> {
-    /// This run owns the step: run the effect, then settle.
+    /// This run owns the step: run the effect, then finish.
     Run(RunningStep<'d>),
     /// It has run before; this is what came of it.
     Before(StepOutcome),
@@ -106,9 +114,7 @@ impl Durable {
     /// Claims the step.
     pub(crate) async fn begin(&self, step: &str) -> Begun<'_> {
         if self.cancelled.is_cancelled() {
-            return Begun::Ended(End::Cancelled {
-                steps_done: self.steps.done(),
-            });
+            return Begun::Ended(End::Cancelled);
         }
         let Ok(token) = Token::generate() else {
             return Begun::Ended(End::LedgerUnavailable);
@@ -123,18 +129,15 @@ impl Durable {
             token,
             self.lease,
         );
+        let first = !std::mem::replace(&mut self.steps.list().begun, true);
         let claim = match self.round {
             Some(round) => claim.under(round),
-            None if self.steps.have_begun() => claim.later(),
-            None => claim,
+            None if first => claim,
+            None => claim.later(),
         };
-        let unknown = || {
-            Begun::Ended(End::StepUnknown {
-                step: step.to_owned(),
-            })
-        };
-        match ledgering::claim(self.ledger.as_ref(), claim).await {
-            Ok(Claimed::First) => {
+        match self.claim(claim).await {
+            Some(Claimed::First) => {
+                tracing::info!(step, "a step begins");
                 let owner = Owner { key, token };
                 self.steps.list().running.push(owner);
                 Begun::Run(RunningStep {
@@ -145,23 +148,38 @@ impl Durable {
                     over: false,
                 })
             }
-            Ok(Claimed::Settled(stored)) => match self.read(&key, &fingerprint, stored) {
-                Some(outcome) => {
-                    self.steps.list().done.push(step.to_owned());
-                    Begun::Before(outcome)
-                }
-                None => unknown(),
-            },
-            Ok(Claimed::InProgress { retry_after }) => {
+            Some(Claimed::Settled(stored)) => self.before(step, &key, &fingerprint, stored),
+            Some(Claimed::InProgress { retry_after }) => {
                 Begun::Ended(End::StepInProgress { retry_after })
             }
-            Ok(Claimed::Expired) => self.after_expiry(step, key, fingerprint).await,
-            Ok(Claimed::StaleEpoch) => Begun::Ended(End::StaleEpoch),
-            Ok(Claimed::StaleOwner) => Begun::Ended(End::RoundWithdrawn),
-            Ok(Claimed::Full) | Err(_) => Begun::Ended(End::LedgerUnavailable),
+            Some(Claimed::Expired) => self.after_expiry(step, key, fingerprint).await,
+            Some(Claimed::StaleEpoch) => Begun::Ended(End::StaleEpoch),
+            Some(Claimed::StaleOwner) => Begun::Ended(End::RoundWithdrawn),
+            Some(Claimed::Full) | None => Begun::Ended(End::LedgerUnavailable),
             // `Conflict` cannot be: flow, principal and request are bound to the state. If it is, nothing is certain.
-            Ok(Claimed::Abandoned | Claimed::Conflict | _) => unknown(),
+            Some(Claimed::Abandoned | Claimed::Conflict | _) => self.unknown(step),
         }
+    }
+
+    /// Claims in a task of its own. A claim that nobody waits for any more is given back: nothing has run.
+    async fn claim(&self, claim: Claim) -> Option<Claimed> {
+        let (answer, answered) = oneshot::channel();
+        let ledger = Arc::clone(&self.ledger);
+        self.tasks.spawn(async move {
+            let Owner { key, token } = Owner {
+                key: claim.key,
+                token: claim.token,
+            };
+            let claimed = ledgering::claim(&ledger, claim).await.ok();
+            let no_word = claimed.is_none();
+            let unheard = answer
+                .send(claimed)
+                .is_err_and(|unheard| unheard == Some(Claimed::First));
+            if no_word || unheard {
+                ledgering::keep_releasing(&ledger, key, token).await;
+            }
+        });
+        answered.await.ok().flatten()
     }
 
     /// The flow's time is over: no step begins, and one that has run says what came of it.
@@ -171,27 +189,34 @@ impl Durable {
             Ok(Found::InProgress { retry_after }) => {
                 Begun::Ended(End::StepInProgress { retry_after })
             }
-            Ok(Found::Settled(stored)) => match self.read(&key, &fingerprint, stored) {
-                Some(outcome) => Begun::Before(outcome),
-                None => Begun::Ended(End::StepUnknown {
-                    step: step.to_owned(),
-                }),
-            },
-            Ok(_) => Begun::Ended(End::StepUnknown {
-                step: step.to_owned(),
-            }),
+            Ok(Found::Settled(stored)) => self.before(step, &key, &fingerprint, stored),
+            Ok(_) => self.unknown(step),
             Err(_) => Begun::Ended(End::LedgerUnavailable),
         }
     }
 
-    fn read(
+    fn before(
         &self,
+        step: &str,
         key: &RowKey,
         fingerprint: &Fingerprint,
         stored: Vec<u8>,
-    ) -> Option<StepOutcome> {
-        let outcome = self.outcomes.open(key, fingerprint, stored).ok()?;
-        serde_json::from_slice(&outcome).ok()
+    ) -> Begun<'_> {
+        let opened = self.outcomes.open(key, fingerprint, stored).ok();
+        match opened.and_then(|outcome| serde_json::from_slice(&outcome).ok()) {
+            Some(outcome) => {
+                self.steps.take(step);
+                Begun::Before(outcome)
+            }
+            None => self.unknown(step),
+        }
+    }
+
+    fn unknown(&self, step: &str) -> Begun<'_> {
+        self.steps.take(step);
+        Begun::Ended(End::StepUnknown {
+            step: step.to_owned(),
+        })
     }
 }
 
@@ -205,59 +230,90 @@ pub(crate) struct RunningStep<'d> {
 }
 
 impl RunningStep<'_> {
-    /// Keeps the outcome. The call must end with what is returned, if anything is: the outcome is then not known to be
-    /// kept.
-    pub(crate) async fn settle(mut self, outcome: &StepOutcome) -> Result<(), End> {
-        let settlement = self.settlement(outcome);
-        self.end_running(true);
+    /// Keeps what the effect came to, and returns what later rounds will read. An error ends the call.
+    pub(crate) async fn finish<T: Serialize + DeserializeOwned>(
+        self,
+        outcome: Result<T, ToolError>,
+    ) -> Result<Result<T, ToolError>, End> {
+        match outcome {
+            Ok(value) => match there_and_back(&value) {
+                Ok((raw, same)) => self.settle(StepOutcome::Ok(raw)).await.map(|()| Ok(same)),
+                Err(error) => Err(self.lose(error.to_string()).await),
+            },
+            Err(error) if error.says_not_done() => self.release().await.map(|()| Err(error)),
+            Err(error) => {
+                let error = error.logged(&self.step);
+                let kept = StepOutcome::Err(error.public().to_owned());
+                self.settle(kept).await.map(|()| Err(error))
+            }
+        }
+    }
+
+    async fn settle(self, outcome: StepOutcome) -> Result<(), End> {
+        let text = serde_json::to_vec(&outcome).unwrap_or_default();
+        if text.is_empty() || text.len() > LARGEST_STEP_OUTCOME {
+            let why = format!(
+                "it has {} bytes as JSON, and {LARGEST_STEP_OUTCOME} are kept",
+                text.len()
+            );
+            return Err(self.lose(why).await);
+        }
+        self.write(text).await
+    }
+
+    /// The effect happened and its outcome cannot be kept; that is kept.
+    async fn lose(self, why: String) -> End {
+        let step = self.step.clone();
+        let text = serde_json::to_vec(&StepOutcome::Lost(why.clone())).unwrap_or_default();
+        match self.write(text).await {
+            Ok(()) => End::StepLost { step, why },
+            Err(end) => end,
+        }
+    }
+
+    async fn write(mut self, text: Vec<u8>) -> Result<(), End> {
         let Owner { key, token } = self.owner;
-        match ledgering::settle(
-            &self.durable.ledger,
-            &self.durable.tasks,
-            key,
-            token,
-            settlement,
-        )
-        .await
-        {
-            Ok(Settled::Stored) => Ok(()),
-            Ok(Settled::Refused) | Err(_) => Err(End::StepUnknown {
+        let sealed = self.durable.outcomes.seal(&key, &self.fingerprint, &text);
+        let kept = sealed.is_some();
+        let settlement = sealed.map_or(Settlement::Abandoned, Settlement::Outcome);
+        self.end_running();
+        self.durable.steps.take(&self.step);
+        let (ledger, tasks) = (Arc::clone(&self.durable.ledger), self.durable.tasks.clone());
+        let settled = self
+            .durable
+            .tasks
+            .spawn(async move { ledgering::settle(&ledger, &tasks, key, token, settlement).await });
+        match settled.await {
+            Ok(Ok(Settled::Stored)) if kept => Ok(()),
+            _ => Err(End::StepUnknown {
                 step: self.step.clone(),
             }),
         }
     }
 
-    fn settlement(&self, outcome: &StepOutcome) -> Settlement {
-        let text = serde_json::to_vec(outcome).unwrap_or_default();
-        let sealed = (text.len() <= LARGEST_STEP_OUTCOME)
-            .then(|| {
-                self.durable
-                    .outcomes
-                    .seal(&self.owner.key, &self.fingerprint, &text)
-            })
-            .flatten();
-        sealed.map_or(Settlement::Abandoned, Settlement::Outcome)
-    }
-
     /// Frees the step, because nothing was done.
-    pub(crate) async fn release(mut self) -> Result<(), End> {
-        self.end_running(false);
+    async fn release(mut self) -> Result<(), End> {
+        self.end_running();
         let Owner { key, token } = self.owner;
-        match self.durable.ledger.release(key, token).await {
-            Ok(_) => Ok(()),
-            // The row stays claimed until its lease lapses; whoever comes then is told that the outcome is unknown.
-            Err(_) => Err(End::LedgerUnavailable),
+        let (ledger, tasks) = (Arc::clone(&self.durable.ledger), self.durable.tasks.clone());
+        let released = self
+            .durable
+            .tasks
+            .spawn(async move { ledgering::release(&ledger, &tasks, key, token).await });
+        match released.await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(End::LedgerUnavailable),
         }
     }
 
-    fn end_running(&mut self, done: bool) {
+    fn end_running(&mut self) {
         self.over = true;
-        let mut list = self.durable.steps.list();
-        list.running
-            .retain(|running| running.token != self.owner.token);
-        if done {
-            list.done.push(self.step.clone());
-        }
+        let token = self.owner.token;
+        self.durable
+            .steps
+            .list()
+            .running
+            .retain(|running| running.token != token);
     }
 }
 
@@ -266,19 +322,20 @@ impl Drop for RunningStep<'_> {
         if self.over {
             return;
         }
-        self.end_running(false);
+        self.end_running();
+        self.durable.steps.take(&self.step);
         tracing::error!(
             step = self.step,
             "a step was dropped half-way (a timeout or select! around `once`, or a panic); whether it took effect is unknown, and it will not run again in this flow"
         );
-        let (ledger, Owner { key, token }) = (Arc::clone(&self.durable.ledger), self.owner);
-        let tasks = self.durable.tasks.clone();
+        let Owner { key, token } = self.owner;
+        let (ledger, tasks) = (Arc::clone(&self.durable.ledger), self.durable.tasks.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             self.durable.tasks.spawn_on(
                 async move {
                     drop(
                         ledgering::settle(&ledger, &tasks, key, token, Settlement::Abandoned).await,
-                    )
+                    );
                 },
                 &runtime,
             );

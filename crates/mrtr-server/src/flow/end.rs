@@ -26,6 +26,8 @@ pub(crate) enum End {
     Undeclared(Kind),
     /// A key, memo name or step name was used twice in one run.
     UsedTwice(Name),
+    /// `ask`, `memo` or `once` inside a `memo` or `once`.
+    Nested(Name),
     /// `ask`, `memo` or `once` outside the body that owns the flow.
     OutsideItsBody(Name),
     /// A question that may not be put.
@@ -50,5 +52,5 @@ pub(crate) enum End {
     /// No word from the ledger, or no room in it.
     LedgerUnavailable,
     /// The connection closed; no further step is begun.
-    Cancelled { steps_done: Vec<String> },
+    Cancelled,
 }

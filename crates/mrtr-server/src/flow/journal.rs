@@ -28,7 +28,7 @@ pub(crate) type Secret = Base64<16>;
 pub(crate) type QuestionDigest = Base64<32>;
 
 /// What a flow remembers. Always read with [`Journal::read`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Journal {
     #[serde(rename = "s")]

@@ -84,11 +84,13 @@ impl Flow {
 
     /// Computes a value once in this flow; every later round gets the same one.
     ///
-    /// The price that a person was shown is then the price that is charged. The value travels in the sealed state: it is
+    /// The price that a person was shown is then the price that is charged. The value that is returned is the one that
+    /// later rounds will read: `T` must survive the way through JSON and back, or the call ends. The value travels in the sealed state: it is
     /// safe from change, and with the HMAC codec it is readable by the client.
     ///
     /// **Not guaranteed:** that `compute` runs once. It runs again until a state that holds its value has been sealed, so
-    /// it must not have an effect: that is what [`DurableFlow::once`] is for.
+    /// it must not have an effect: that is what [`DurableFlow::once`] is for. Nothing may be asked, kept or done once
+    /// inside `compute`; that ends the call.
     ///
     /// # Panics
     ///
@@ -100,41 +102,54 @@ impl Flow {
         Fut: Future<Output = T>,
     {
         let name: Key = name.into();
-        self.cell.require_own_poll("memo", &name);
-        if !self.cell.take_key(Namespace::Memo, "memo", &name) {
+        self.cell
+            .in_own_polls("memo", &name, self.memoised(&name, compute))
+            .await
+    }
+
+    async fn memoised<T, F, Fut>(&self, name: &Key, compute: F) -> T
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = T>,
+    {
+        if !self.cell.take_key(Namespace::Memo, "memo", name) {
             return pending().await;
         }
-        let fault = |error| End::Value {
-            name: Name {
-                what: "memo",
-                key: name.to_string(),
-            },
-            error,
+        let read = match self.cell.memo(name) {
+            Some(kept) => serde_json::from_str(kept.get()),
+            None => {
+                let busy = self.cell.busy();
+                let value = self.cell.inside(async move { compute().await }).await;
+                drop(busy);
+                there_and_back(&value).map(|(raw, same)| {
+                    self.cell.keep_memo(name, raw);
+                    same
+                })
+            }
         };
-        if let Some(kept) = self.cell.memo(&name) {
-            match serde_json::from_str(kept.get()) {
-                Ok(value) => return value,
-                Err(error) => self.cell.end(fault(error)),
+        match read {
+            Ok(value) => value,
+            Err(error) => {
+                let name = Name {
+                    what: "memo",
+                    key: name.to_string(),
+                };
+                self.cell.end(End::Value { name, error });
+                pending().await
             }
-            return pending().await;
-        }
-        let busy = self.cell.busy();
-        let value = compute().await;
-        // What later rounds will read is what this round uses: a value that does not survive the way there and back
-        // is found in the first round, not in the second.
-        let kept = to_raw_value(&value)
-            .and_then(|raw| serde_json::from_str(raw.get()).map(|same| (raw, same)));
-        let kept: Option<(Box<RawValue>, T)> =
-            kept.map_err(|error| self.cell.end(fault(error))).ok();
-        drop(busy);
-        match kept {
-            Some((raw, same)) => {
-                self.cell.keep_memo(&name, raw);
-                same
-            }
-            None => pending().await,
         }
     }
+}
+
+/// What later rounds will read is what this round uses: a value that does not survive the way there and back is found in
+/// the first round, not in the second.
+fn there_and_back<T: Serialize + DeserializeOwned>(
+    value: &T,
+) -> Result<(Box<RawValue>, T), serde_json::Error> {
+    let raw = to_raw_value(value)?;
+    let same = serde_json::from_str(raw.get())?;
+    Ok((raw, same))
 }
 
 impl fmt::Debug for Flow {
@@ -157,6 +172,10 @@ impl DurableFlow {
     /// a retry, a replay, a fork of the flow or a repeat after a lost response gets the same outcome, and nothing runs
     /// twice. An error is an outcome and is kept, unless it says that nothing was done
     /// ([`ToolError::not_done`]), which frees the step.
+    ///
+    /// The outcome is kept as JSON of at most 64 KiB, and what is returned is what later rounds will read: a value that is
+    /// larger, or that does not survive the way through JSON and back, ends the call. Nothing may be asked, kept or done
+    /// once inside `effect`; that ends the call too, and the step stays unknown.
     ///
     /// **Not guaranteed:**
     /// * that the effect happens: a crash between claim and settling leaves the outcome *unknown*. The caller is told so,
@@ -186,63 +205,40 @@ impl DurableFlow {
         Fut: Future<Output = Result<T, E>>,
     {
         let step: Key = step.into();
-        let cell = &self.0.cell;
-        cell.require_own_poll("once", &step);
-        let Some(durable) = cell
-            .durable
-            .as_ref()
-            .filter(|_| cell.take_key(Namespace::Step, "once", &step))
-        else {
+        self.cell
+            .in_own_polls("once", &step, self.acted(&step, effect))
+            .await
+    }
+
+    async fn acted<T, E, F, Fut>(&self, step: &Key, effect: F) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<ToolError>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let cell = &self.cell;
+        let taken = cell.take_key(Namespace::Step, "once", step);
+        let Some(durable) = cell.durable.as_ref().filter(|_| taken) else {
             return pending().await;
         };
         let busy = cell.busy();
-        let ended = match durable.begin(&step).await {
-            Begun::Before(outcome) => match read_outcome(&step, outcome) {
-                Ok(outcome) => return outcome,
-                Err(end) => end,
-            },
-            Begun::Run(running) => match effect().await.map_err(Into::into) {
-                Ok(value) => match to_raw_value(&value) {
-                    Ok(raw) if raw.get().len() < durable::LARGEST_STEP_OUTCOME => {
-                        match running.settle(&StepOutcome::Ok(raw)).await {
-                            Ok(()) => return Ok(value),
-                            Err(end) => end,
-                        }
-                    }
-                    unkept => {
-                        let why = match unkept {
-                            Ok(raw) => format!("it has {} bytes", raw.get().len()),
-                            Err(error) => error.to_string(),
-                        };
-                        match running.settle(&StepOutcome::Lost(why.clone())).await {
-                            Ok(()) => End::StepLost {
-                                step: step.to_string(),
-                                why,
-                            },
-                            Err(end) => end,
-                        }
-                    }
-                },
-                Err(error) if error.says_not_done() => match running.release().await {
-                    Ok(()) => return Err(error),
-                    Err(end) => end,
-                },
-                Err(error) => {
-                    error.log(&step);
-                    match running
-                        .settle(&StepOutcome::Err(error.public().to_owned()))
-                        .await
-                    {
-                        Ok(()) => return Err(error),
-                        Err(end) => end,
-                    }
-                }
-            },
-            Begun::Ended(end) => end,
+        let acted = match durable.begin(step).await {
+            Begun::Before(outcome) => read_outcome(step, outcome),
+            Begun::Run(running) => {
+                let outcome = cell.inside(async move { effect().await }).await;
+                running.finish(outcome.map_err(Into::into)).await
+            }
+            Begun::Ended(end) => Err(end),
         };
-        cell.end(ended);
         drop(busy);
-        pending().await
+        match acted {
+            Ok(outcome) => outcome,
+            Err(end) => {
+                cell.end(end);
+                pending().await
+            }
+        }
     }
 }
 

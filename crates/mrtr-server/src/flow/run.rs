@@ -59,7 +59,8 @@ impl<T> Future for Run<T> {
             catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)))
         };
         let finish = match polled {
-            Err(_panic) => Finish::Panicked,
+            // A misuse that made a task panic may well have made the body panic too; the misuse is the reason.
+            Err(_panic) => cell.ended().map_or(Finish::Panicked, Finish::Ended),
             Ok(Poll::Ready(value)) => match cell.ended() {
                 Some(end) => Finish::Ended(end),
                 None => Finish::Done(value),

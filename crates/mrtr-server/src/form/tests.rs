@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn wire<T: JsonSchema + 'static>() -> Value {
-    serde_json::from_str(FormSchema::of::<T>().unwrap().wire.get()).unwrap()
+    FormSchema::of::<T>().unwrap().wire.read().unwrap()
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -41,7 +41,8 @@ use mrtr_state::Principal;
 use tower_service::Service;
 
 use self::headers::{Described, named_by};
-use crate::call::{Caller, call_tool};
+use crate::auth::AuthError;
+use crate::call::{Requester, call_tool};
 use crate::methods;
 use crate::reply::Reply;
 use crate::server::{Inner, Server};
@@ -110,8 +111,8 @@ impl Refused {
         )
     }
 
-    fn with_header(mut self, name: http::HeaderName, value: &'static str) -> Self {
-        self.0.header = Some((name, HeaderValue::from_static(value)));
+    fn with_header(mut self, name: http::HeaderName, value: HeaderValue) -> Self {
+        self.0.header = Some((name, value));
         self
     }
 
@@ -145,10 +146,7 @@ where
         .authenticator
         .authenticate(&head)
         .await
-        .map_err(|error| {
-            Refused::by_status(StatusCode::UNAUTHORIZED, error.to_string())
-                .with_header(WWW_AUTHENTICATE, error.challenge)
-        })?;
+        .map_err(unauthenticated)?;
     let body = read(inner, &head, body).await?;
     let request = match Message::parse(&body) {
         Ok(Message::Request(request)) => request,
@@ -211,11 +209,11 @@ where
     let capabilities = meta
         .client_capabilities()
         .map_err(|error| invalid(&error))?;
-    let caller = caller(&head, principal, capabilities.kinds());
+    let requester = requester(&head, principal, capabilities.kinds());
 
     let reply = match &*request.method {
         method::TOOLS_CALL => match CallToolParams::of(&params) {
-            Ok(params) => call_tool(inner, caller, &params).await,
+            Ok(params) => call_tool(inner, requester, &params).await,
             Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
         },
         method::TOOLS_LIST => methods::list_tools(inner, &params),
@@ -234,13 +232,22 @@ where
     })
 }
 
+fn unauthenticated(error: AuthError) -> Refused {
+    let refused = |status| Refused::by_status(status, error.to_string());
+    match &error {
+        AuthError::Unauthenticated { challenge, .. } => {
+            refused(StatusCode::UNAUTHORIZED).with_header(WWW_AUTHENTICATE, challenge.clone())
+        }
+        AuthError::Unavailable { .. } => refused(StatusCode::SERVICE_UNAVAILABLE),
+    }
+}
+
 /// Method and media type.
 fn check_head(head: &Parts) -> Result<(), Refused> {
     if head.method != Method::POST {
         let message = "Send each message as an HTTP POST to this endpoint; this revision has no GET stream and no session.";
-        return Err(
-            Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message).with_header(ALLOW, "POST")
-        );
+        return Err(Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message)
+            .with_header(ALLOW, HeaderValue::from_static("POST")));
     }
     if !is_json(&head.headers) {
         let message = "Send the message as `Content-Type: application/json`, in UTF-8.";
@@ -324,7 +331,7 @@ fn check_strictly(inner: &Inner, body: &[u8], id: Option<&RequestId>) -> Result<
 }
 
 /// Anonymous callers share limits by address, everybody else by principal.
-fn caller(head: &Parts, principal: Principal, declared: KindSet) -> Caller {
+fn requester(head: &Parts, principal: Principal, declared: KindSet) -> Requester {
     let account = match &principal {
         Principal::Anonymous => {
             let address = head.extensions.get::<ConnectInfo<SocketAddr>>();
@@ -334,7 +341,7 @@ fn caller(head: &Parts, principal: Principal, declared: KindSet) -> Caller {
         }
         known => Account::of(known),
     };
-    Caller {
+    Requester {
         principal,
         account,
         declared,

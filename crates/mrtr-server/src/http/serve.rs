@@ -21,6 +21,9 @@ impl Server {
     /// # Ok::<(), mrtr_server::BuildError>(())
     /// ```
     ///
+    /// Without connection info (`into_make_service_with_connect_info::<SocketAddr>()`) all anonymous callers share one
+    /// account's limits.
+    ///
     /// # Panics
     ///
     /// When `path` is not one that axum can route: it begins with `/`.
@@ -30,7 +33,8 @@ impl Server {
 
     /// Serves `/mcp` on this listener until `shutdown` resolves, then lets calls finish.
     ///
-    /// A call that holds a claim is carried to its settling, even when its connection has gone.
+    /// A call that holds a claim is carried to its settling, even when its connection has gone, for
+    /// [`Limits::shutdown`](crate::Limits::shutdown) at most.
     ///
     /// # Errors
     ///
@@ -50,7 +54,16 @@ impl Server {
         axum::serve(listener, service)
             .with_graceful_shutdown(shutdown)
             .await?;
-        self.settled().await;
+        let patience = self.inner.limits.shutdown;
+        if tokio::time::timeout(patience, self.settled())
+            .await
+            .is_err()
+        {
+            tracing::error!(
+                ?patience,
+                "calls that hold a claim did not settle it in time; what came of them is unknown"
+            );
+        }
         Ok(())
     }
 }

@@ -275,6 +275,18 @@ impl Bank {
             .await
     }
 
+    /// The response's body as it crossed the wire.
+    pub(crate) async fn send_for_text(&self, call: &Call) -> String {
+        let mut request = Request::post("/mcp");
+        for (name, value) in &call.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Body::from(call.body.to_string())).unwrap();
+        let response = self.server.clone().call(request).await.unwrap();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
     pub(crate) async fn send_raw(&self, request: Request<Body>) -> Reply {
         let response = self.server.clone().call(request).await.unwrap();
         let (head, body) = response.into_parts();

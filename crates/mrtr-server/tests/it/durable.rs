@@ -1,14 +1,16 @@
 //! With a ledger: what happens once, what is repeated, and what is told when nobody knows.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mrtr_ledger::{
     Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture, MemoryLedger,
     Purged, RowKey, Rows, Settled, Settlement, Token,
 };
-use mrtr_server::{BuildError, DurableFlow, Flow, Form, Server, State, ToolError, tool};
+use mrtr_server::{
+    BuildError, DurableFlow, Flow, Form, Server, ServerBuilder, State, ToolError, tool,
+};
 use mrtr_state::{Epoch, Key, KeyRing};
 use mrtr_state_aead::AeadCodec;
 use schemars::JsonSchema;
@@ -181,121 +183,391 @@ async fn states_from_before_a_rotation_are_stale() {
     assert_eq!(reply.reason(), Some("stale_epoch"), "{reply:?}");
     let fresh = bank.open().await;
     crate::cases::works("opened after the rotation", &bank, &fresh).await;
-    // The rotation of another server's, which this one has not seen yet.
-    let state = bank.open().await;
-    assert_eq!(bank.effects.count(), 1);
-    crate::cases::works("the epoch is the ledger's", &bank, &state).await;
 }
 
-/// A ledger that gives no word when it is told to.
-#[derive(Debug)]
-struct Mute {
-    inner: MemoryLedger,
-    claims: AtomicBool,
-    settlings: AtomicBool,
+#[tokio::test]
+async fn an_epoch_that_another_server_has_seen_first_is_asked_for() {
+    let bank = Bank::new();
+    let ledger = bank.ledger.clone().unwrap();
+    let other = Bank::with(|builder| {
+        builder
+            .ledger(Arc::clone(&ledger))
+            .clock(bank.clock.clone())
+            .state(bank.effects.clone())
+    });
+    drop(bank.open().await); // this server has just looked
+    ledger.rotate_epoch().await.unwrap();
+    let state = other.open().await;
+    crate::cases::works("opened elsewhere, after the rotation", &bank, &state).await;
 }
 
-impl Mute {
-    fn new(bank_clock: mrtr_testkit::ManualClock) -> Arc<Self> {
-        let inner = MemoryLedger::new(Arc::new(bank_clock)).unwrap();
-        Arc::new(Self {
-            inner,
-            claims: AtomicBool::new(false),
-            settlings: AtomicBool::new(false),
-        })
-    }
-}
-
-impl Ledger for Mute {
-    fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
-        if self.claims.load(Ordering::SeqCst) {
-            return Box::pin(async { Err(LedgerError::Closed) });
-        }
-        self.inner.claim(claim)
-    }
-    fn settle(
-        &self,
-        key: RowKey,
-        token: Token,
-        settlement: Settlement,
-    ) -> LedgerFuture<'_, Settled> {
-        if self.settlings.load(Ordering::SeqCst) {
-            return Box::pin(async { Err(LedgerError::Closed) });
-        }
-        self.inner.settle(key, token, settlement)
-    }
-    fn beat(&self, key: RowKey, token: Token, lease: Duration) -> LedgerFuture<'_, bool> {
-        self.inner.beat(key, token, lease)
-    }
-    fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
-        self.inner.release(key, token)
-    }
-    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
-        self.inner.lookup(kind, key, fingerprint)
-    }
-    fn purge(&self) -> LedgerFuture<'_, Purged> {
-        self.inner.purge()
-    }
-    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
-        self.inner.epoch()
-    }
-    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
-        self.inner.rotate_epoch()
-    }
-    fn rows(&self) -> LedgerFuture<'_, Rows> {
-        self.inner.rows()
-    }
-    fn survives_restart(&self) -> bool {
-        false
-    }
-}
-
-/// A bank on a ledger that can fall silent.
-fn mute_bank() -> (Bank, Arc<Mute>) {
-    let mut ledger = None;
+/// A bank on a ledger that can be made to misbehave.
+fn tapped(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> (Bank, Arc<Tap>) {
+    let mut tap = None;
     let clock = Bank::new().clock;
     let bank = Bank::with(|builder| {
-        let mute = Mute::new(clock.clone());
-        ledger = Some(Arc::clone(&mute));
-        builder.clock(clock).ledger(mute)
+        let ledger = Tap::new(clock.clone());
+        tap = Some(Arc::clone(&ledger));
+        change(builder.clock(clock).ledger(ledger))
     });
-    (bank, ledger.unwrap())
+    (bank, tap.unwrap())
 }
 
 #[tokio::test]
 async fn no_word_on_a_claim_runs_nothing_and_spends_nothing() {
-    let (bank, ledger) = mute_bank();
+    let (bank, ledger) = tapped(|builder| builder);
     let state = bank.open().await;
-    ledger.claims.store(true, Ordering::SeqCst);
+    ledger.claims.set(Mode::Silent);
     let reply = bank.send(&Call::retry(&state)).await;
     assert_eq!(
         (reply.code(), bank.effects.count()),
         (Some(1003), 0),
         "{reply:?}"
     );
-    ledger.claims.store(false, Ordering::SeqCst);
+    ledger.claims.set(Mode::Speaks);
+    bank.server.settled().await;
     crate::cases::works("when it speaks again", &bank, &state).await;
 }
 
 #[tokio::test]
-async fn no_word_on_a_settling_is_unknown_and_is_settled_later() {
-    let (bank, ledger) = mute_bank();
+async fn a_claim_whose_word_was_lost_is_given_back() {
+    let (bank, ledger) = tapped(|builder| builder);
     let state = bank.open().await;
-    ledger.settlings.store(true, Ordering::SeqCst);
+    ledger.claims.set(Mode::LosesItsWord);
+    ledger.releases.set(Mode::Silent);
+    let reply = bank.send(&Call::retry(&state)).await;
+    assert_eq!(
+        (reply.code(), bank.effects.count()),
+        (Some(1003), 0),
+        "{reply:?}"
+    );
+    let rows = ledger.inner.rows().await.unwrap();
+    assert_eq!(rows.rounds, 1, "the claim was recorded");
+    ledger.claims.set(Mode::Speaks);
+    ledger.releases.set(Mode::Speaks);
+    bank.server.settled().await;
+    crate::cases::works("given back", &bank, &state).await;
+}
+
+#[tokio::test]
+async fn no_word_on_a_settling_is_unknown_and_is_settled_later() {
+    let (bank, ledger) = tapped(|builder| builder);
+    let state = bank.open().await;
+    ledger.settlings.set(Mode::Silent);
     let reply = bank.send(&Call::retry(&state)).await;
     assert_eq!(
         (reply.code(), bank.effects.count()),
         (Some(1002), 1),
         "{reply:?}"
     );
-    ledger.settlings.store(false, Ordering::SeqCst);
+    ledger.settlings.set(Mode::Speaks);
     bank.server.settled().await;
     let again = bank.send(&Call::retry(&state)).await;
-    assert!(
-        again.code().is_some(),
-        "what the round told is not taken back: {again:?}"
+    assert_eq!(
+        again.code(),
+        Some(1002),
+        "what was told is not taken back: {again:?}"
     );
     assert_eq!(bank.effects.count(), 1, "nothing runs again");
+    let rows = ledger.inner.rows().await.unwrap();
+    assert_eq!(
+        (rows.settled_steps, rows.settled_rounds),
+        (1, 0),
+        "the step's outcome is there"
+    );
+}
+
+#[tokio::test]
+async fn a_ledger_that_has_shut_down_does_not_hold_a_shutdown_up() {
+    let (bank, ledger) = tapped(|builder| builder);
+    let state = bank.open().await;
+    ledger.settlings.set(Mode::Closed);
+    assert_eq!(bank.send(&Call::retry(&state)).await.code(), Some(1002));
+    tokio::time::timeout(Duration::from_secs(5), bank.server.settled())
+        .await
+        .expect("nothing is tried again");
+}
+
+#[tokio::test]
+async fn no_word_on_a_step_of_a_claimed_round_is_no_invitation_to_repeat() {
+    let counter = Counter::default();
+    let (bank, ledger) =
+        tapped(|builder| builder.state(counter.clone()).tool(tool("t", two_steps)));
+    let asked = bank.send(&first()).await;
+    let call = retry(&asked, "q");
+    ledger.claims.after(2, Mode::Silent);
+    let reply = bank.send(&call).await;
+    assert_eq!((reply.code(), counter.get()), (Some(1002), 1), "{reply:?}");
+    let message = reply.body["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("Steps that were taken: first."),
+        "{message}"
+    );
+    ledger.claims.set(Mode::Speaks);
+    assert_eq!(
+        bank.send(&call).await.code(),
+        Some(1002),
+        "and the same afterwards"
+    );
+    assert_eq!(counter.get(), 1);
+}
+
+async fn two_steps(
+    flow: DurableFlow,
+    State(counter): State<Counter>,
+) -> Result<&'static str, ToolError> {
+    let _ = flow.ask("q", confirm()).await;
+    flow.once("first", async || Ok::<_, ToolError>(counter.up()))
+        .await?;
+    flow.once("second", async || Ok::<_, ToolError>(counter.up()))
+        .await?;
+    Ok("done")
+}
+
+#[tokio::test]
+async fn errors_after_a_step_name_it_and_do_not_advise_to_start_again_unawares() {
+    async fn charge_then(flow: &DurableFlow, counter: &Counter) -> Result<(), ToolError> {
+        flow.once("charge", async || Ok::<_, ToolError>(counter.up()))
+            .await
+            .map(drop)
+    }
+    let counter = Counter::default();
+    let bank = Bank::with(|builder| {
+        builder.state(counter.clone()).tool(tool(
+            "t",
+            async |flow: DurableFlow, State(counter): State<Counter>| {
+                charge_then(&flow, &counter).await?;
+                let _ = flow.ask("q", confirm()).await;
+                if counter.get() > 0 {
+                    panic!("after the answer");
+                }
+                Ok::<_, ToolError>("never reached")
+            },
+        ))
+    });
+    // On a first call that cannot be asked, and in a claimed round that panics.
+    let undeclared = bank.send(&first().declaring(json!({}))).await;
+    assert_eq!(undeclared.code(), Some(-32021));
+    let asked = bank.send(&first()).await;
+    let panicked = bank.send(&retry(&asked, "q")).await;
+    assert_eq!(panicked.code(), Some(-32603));
+    for reply in [&undeclared, &panicked] {
+        let message = reply.body["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("Steps that were taken: charge. Check them before"),
+            "{message}"
+        );
+    }
+    assert!(
+        panicked.body["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("The requestState is spent.")
+    );
+}
+
+#[tokio::test]
+async fn signs_of_life_are_given_and_do_not_hold_the_body_up() {
+    let (bank, ledger) = tapped(|builder| {
+        builder
+            .limits(|limits| limits.lease = Duration::from_millis(60))
+            .tool(tool("t", async |flow: DurableFlow| {
+                let _ = flow.ask("q", confirm()).await;
+                for _ in 0..10 {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                "done"
+            }))
+    });
+    let asked = bank.send(&first()).await;
+    let begun = std::time::Instant::now();
+    assert_eq!(bank.send(&retry(&asked, "q")).await.text(), "done");
+    assert!(
+        ledger.beats.load(Ordering::SeqCst) >= 2,
+        "signs of life while it ran"
+    );
+    // Signs that take far longer than the body.
+    ledger.beat_takes.store(60_000, Ordering::SeqCst);
+    let asked = bank.send(&first()).await;
+    let reply = tokio::time::timeout(Duration::from_secs(30), bank.send(&retry(&asked, "q"))).await;
+    assert_eq!(
+        reply.expect("the body does not wait for them").text(),
+        "done"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn what_a_step_returns_is_what_is_kept_or_the_call_ends() {
+    async fn step<T: serde::Serialize + serde::de::DeserializeOwned>(
+        flow: &DurableFlow,
+        value: T,
+    ) -> Result<T, ToolError> {
+        let value = flow
+            .once("step", async || Ok::<_, ToolError>(value))
+            .await?;
+        let _ = flow.ask("q", confirm()).await;
+        Ok(value)
+    }
+    // Just within the limit: kept, and the same in the next round.
+    let fits = Bank::with(|builder| {
+        builder.tool(tool("t", async |flow: DurableFlow| {
+            step(&flow, "x".repeat(65_527))
+                .await
+                .map(|text| text.len().to_string())
+        }))
+    });
+    let asked = fits.send(&first()).await;
+    assert_eq!(fits.send(&retry(&asked, "q")).await.text(), "65527");
+    // Above it, and around it, where the value alone would still fit.
+    for length in [65_528_usize, 65_530, 65_534, 70_000] {
+        let bank = Bank::with(|builder| {
+            builder.state(length).tool(tool(
+                "t",
+                async |flow: DurableFlow, State(length): State<usize>| {
+                    step(&flow, "x".repeat(length))
+                        .await
+                        .map(|text| text.len().to_string())
+                },
+            ))
+        });
+        let reply = bank.send(&first()).await;
+        assert_eq!(reply.code(), Some(-32603), "{length}");
+        let message = reply.body["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("took effect") && message.contains("Steps that were taken: step."),
+            "{message}"
+        );
+        let rows = bank.ledger.as_ref().unwrap().rows().await.unwrap();
+        assert_eq!(rows.settled_steps, 1, "that it is lost is kept");
+    }
+    let bank = Bank::with(|builder| {
+        builder.tool(tool("t", async |flow: DurableFlow| {
+            step(&flow, f64::NAN).await.map(|number| number.to_string())
+        }))
+    });
+    assert_eq!(
+        bank.send(&first()).await.code(),
+        Some(-32603),
+        "NaN does not survive JSON"
+    );
+    let bank = Bank::with(|builder| {
+        builder.tool(tool(
+            "t",
+            async |flow: DurableFlow| -> Result<String, ToolError> {
+                flow.once("step", async || {
+                    Err::<String, _>(ToolError::text("x".repeat(70_000)))
+                })
+                .await
+            },
+        ))
+    });
+    assert_eq!(
+        bank.send(&first()).await.code(),
+        Some(-32603),
+        "an error is an outcome like any other"
+    );
+}
+
+#[tokio::test]
+async fn a_timeout_while_a_step_is_being_claimed_gives_it_back() {
+    let counter = Counter::default();
+    let (bank, ledger) = tapped(|builder| {
+        builder.state(counter.clone()).tool(tool(
+            "t",
+            async |flow: DurableFlow, State(counter): State<Counter>| {
+                let step = flow.once("step", async || Ok::<_, ToolError>(counter.up()));
+                let first = tokio::time::timeout(Duration::from_millis(20), step).await;
+                if first.is_err() {
+                    let _ = flow.ask("q", confirm()).await;
+                }
+                if first.is_ok() { "done" } else { "timed out" }
+            },
+        ))
+    });
+    ledger.claim_takes.store(100, Ordering::SeqCst);
+    let asked = bank.send(&first()).await;
+    assert_eq!((asked.asks(), counter.get()), (vec!["q"], 0));
+    bank.server.settled().await;
+    ledger.claim_takes.store(0, Ordering::SeqCst);
+    assert_eq!(
+        bank.send(&retry(&asked, "q")).await.text(),
+        "done",
+        "the step was free again"
+    );
+    assert_eq!(counter.get(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_number_of_tasks_may_wait_for_settling() {
+    let bank = Bank::new();
+    let waits = (0..2).map(|_| {
+        let server = bank.server.clone();
+        tokio::spawn(async move {
+            for _ in 0..20_000 {
+                server.settled().await;
+            }
+        })
+    });
+    for wait in waits.collect::<Vec<_>>() {
+        tokio::time::timeout(Duration::from_secs(60), wait)
+            .await
+            .expect("no wait is for ever")
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_replay_is_the_stored_result_to_the_byte() {
+    const NUMBER: &str = "123456789012345678901234567890.000";
+    let bank = Bank::with(|builder| {
+        builder.tool(tool("t", async |flow: Flow| {
+            let _ = flow.ask("q", confirm()).await;
+            mrtr_server::Json(
+                serde_json::value::RawValue::from_string(format!("{{\"exact\": {NUMBER}}}"))
+                    .unwrap(),
+            )
+        }))
+    });
+    let asked = bank.send(&first()).await;
+    let result = async || {
+        let response = bank.send_for_text(&retry(&asked, "q")).await;
+        response[response.find("structuredContent").unwrap()..].to_owned()
+    };
+    let (once, again) = (result().await, result().await);
+    assert!(once.contains(NUMBER) && again.contains(NUMBER), "{again}");
+    assert!(again.contains("mrtr/replayed") && !once.contains("mrtr/replayed"));
+}
+
+#[tokio::test]
+async fn a_failure_that_is_too_large_is_repeated_as_a_failure() {
+    let bank = Bank::with(|builder| {
+        builder.tool(tool("t", async |flow: Flow| -> Result<String, ToolError> {
+            let _ = flow.ask("q", confirm()).await;
+            Err(ToolError::text("x".repeat(100_000)))
+        }))
+    });
+    let asked = bank.send(&first()).await;
+    for _ in 0..2 {
+        assert_eq!(
+            bank.send(&retry(&asked, "q")).await.body["result"]["isError"],
+            true
+        );
+    }
+}
+
+#[tokio::test]
+async fn failed_results_name_the_server_too() {
+    let bank = Bank::new();
+    for reply in [
+        bank.send(&Call::of("transfer", json!({}))).await,
+        bank.send(&Call::of("plain", json!({}))).await,
+    ] {
+        assert_eq!(
+            reply.body["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "bank",
+            "{reply:?}"
+        );
+    }
 }
 
 /// Opens when it is told to.
@@ -384,10 +656,7 @@ async fn a_step_dropped_half_way_is_never_run_again() {
 async fn with_aead_the_ledger_keeps_no_readable_outcome() {
     let clock = Bank::new().clock;
     let ring = || KeyRing::new(Key::from_bytes(&(0..32).collect::<Vec<u8>>()).unwrap());
-    let ledger = Arc::new(Spy {
-        inner: MemoryLedger::new(Arc::new(clock.clone())).unwrap(),
-        seen: Default::default(),
-    });
+    let ledger = Tap::new(clock.clone());
     let bank = |sealed: bool| {
         Bank::with(|builder| {
             let builder = builder.clock(clock.clone()).ledger(Arc::clone(&ledger));
@@ -422,54 +691,6 @@ async fn with_aead_the_ledger_keeps_no_readable_outcome() {
             (again.text(), again.is_replayed()),
             ("the secret is 4711", true)
         );
-    }
-}
-
-/// Notes every outcome that is settled.
-#[derive(Debug)]
-struct Spy {
-    inner: MemoryLedger,
-    seen: std::sync::Mutex<Vec<u8>>,
-}
-
-impl Ledger for Spy {
-    fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
-        self.inner.claim(claim)
-    }
-    fn settle(
-        &self,
-        key: RowKey,
-        token: Token,
-        settlement: Settlement,
-    ) -> LedgerFuture<'_, Settled> {
-        if let Settlement::Outcome(bytes) = &settlement {
-            self.seen.lock().unwrap().extend_from_slice(bytes);
-        }
-        self.inner.settle(key, token, settlement)
-    }
-    fn beat(&self, key: RowKey, token: Token, lease: Duration) -> LedgerFuture<'_, bool> {
-        self.inner.beat(key, token, lease)
-    }
-    fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
-        self.inner.release(key, token)
-    }
-    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
-        self.inner.lookup(kind, key, fingerprint)
-    }
-    fn purge(&self) -> LedgerFuture<'_, Purged> {
-        self.inner.purge()
-    }
-    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
-        self.inner.epoch()
-    }
-    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
-        self.inner.rotate_epoch()
-    }
-    fn rows(&self) -> LedgerFuture<'_, Rows> {
-        self.inner.rows()
-    }
-    fn survives_restart(&self) -> bool {
-        false
     }
 }
 
@@ -533,6 +754,27 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
         .build()
         .unwrap();
 
+    let nothing_to_record = builder().ledger(memory()).build().unwrap_err();
+    assert!(matches!(nothing_to_record, BuildError::LedgerWithoutCodec));
+    for lifetime in [Duration::ZERO, Duration::from_nanos(1)] {
+        let short = builder()
+            .codec(codec())
+            .tool(tool("asks", asks).lifetime(lifetime))
+            .build()
+            .unwrap_err();
+        assert!(
+            matches!(&short, BuildError::Tool { tool, .. } if tool == "asks"),
+            "{short}"
+        );
+        let short = builder()
+            .limits(|limits| limits.lifetime = lifetime)
+            .build()
+            .unwrap_err();
+        assert!(
+            matches!(short, BuildError::ZeroLimit("lifetime")),
+            "{short}"
+        );
+    }
     let no_state = builder().tool(tool("shares", shares)).build().unwrap_err();
     assert!(matches!(&no_state, BuildError::NoState { tool, .. } if tool == "shares"));
     let nobody = Server::builder("s", "1").build().unwrap_err();
@@ -634,4 +876,141 @@ async fn bodies_of_one_principal_are_limited_and_the_others_run() {
         "done",
         "the place is free again"
     );
+}
+
+/// How a part of a [`Tap`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Speaks,
+    /// Does nothing and gives no word.
+    Silent,
+    /// Does it and gives no word.
+    LosesItsWord,
+    Closed,
+}
+
+/// A mode that can change after a number of calls.
+#[derive(Debug)]
+struct Switch(Mutex<(Mode, Option<(usize, Mode)>)>);
+
+impl Switch {
+    fn new() -> Self {
+        Self(Mutex::new((Mode::Speaks, None)))
+    }
+
+    fn set(&self, mode: Mode) {
+        *self.0.lock().unwrap() = (mode, None);
+    }
+
+    /// From the call after the next `calls` on.
+    fn after(&self, calls: usize, mode: Mode) {
+        self.0.lock().unwrap().1 = Some((calls, mode));
+    }
+
+    fn next(&self) -> Mode {
+        let mut switch = self.0.lock().unwrap();
+        if let Some((left, mode)) = switch.1 {
+            match left {
+                0 => *switch = (mode, None),
+                left => switch.1 = Some((left - 1, mode)),
+            }
+        }
+        switch.0
+    }
+
+    async fn pass<T>(&self, operation: LedgerFuture<'_, T>) -> Result<T, LedgerError> {
+        match self.next() {
+            Mode::Speaks => operation.await,
+            Mode::Silent => Err(LedgerError::Busy),
+            Mode::LosesItsWord => operation.await.and(Err(LedgerError::Busy)),
+            Mode::Closed => Err(LedgerError::Closed),
+        }
+    }
+}
+
+/// A memory ledger that misbehaves when it is told to, and notes what passes it.
+#[derive(Debug)]
+struct Tap {
+    inner: MemoryLedger,
+    claims: Switch,
+    settlings: Switch,
+    releases: Switch,
+    /// Milliseconds.
+    claim_takes: AtomicUsize,
+    beat_takes: AtomicUsize,
+    beats: AtomicUsize,
+    seen: Mutex<Vec<u8>>,
+}
+
+impl Tap {
+    fn new(clock: mrtr_testkit::ManualClock) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryLedger::new(Arc::new(clock)).unwrap(),
+            claims: Switch::new(),
+            settlings: Switch::new(),
+            releases: Switch::new(),
+            claim_takes: AtomicUsize::new(0),
+            beat_takes: AtomicUsize::new(0),
+            beats: AtomicUsize::new(0),
+            seen: Mutex::default(),
+        })
+    }
+}
+
+async fn takes(millis: &AtomicUsize) {
+    match millis.load(Ordering::SeqCst) {
+        0 => {}
+        millis => tokio::time::sleep(Duration::from_millis(millis as u64)).await,
+    }
+}
+
+impl Ledger for Tap {
+    fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        Box::pin(async {
+            takes(&self.claim_takes).await;
+            self.claims.pass(self.inner.claim(claim)).await
+        })
+    }
+    fn settle(
+        &self,
+        key: RowKey,
+        token: Token,
+        settlement: Settlement,
+    ) -> LedgerFuture<'_, Settled> {
+        if let Settlement::Outcome(bytes) = &settlement {
+            self.seen.lock().unwrap().extend_from_slice(bytes);
+        }
+        Box::pin(
+            self.settlings
+                .pass(self.inner.settle(key, token, settlement)),
+        )
+    }
+    fn beat(&self, key: RowKey, token: Token, lease: Duration) -> LedgerFuture<'_, bool> {
+        self.beats.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            takes(&self.beat_takes).await;
+            self.inner.beat(key, token, lease).await
+        })
+    }
+    fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
+        Box::pin(self.releases.pass(self.inner.release(key, token)))
+    }
+    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
+        self.inner.lookup(kind, key, fingerprint)
+    }
+    fn purge(&self) -> LedgerFuture<'_, Purged> {
+        self.inner.purge()
+    }
+    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
+        self.inner.epoch()
+    }
+    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
+        self.inner.rotate_epoch()
+    }
+    fn rows(&self) -> LedgerFuture<'_, Rows> {
+        self.inner.rows()
+    }
+    fn survives_restart(&self) -> bool {
+        false
+    }
 }

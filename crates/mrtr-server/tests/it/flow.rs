@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mrtr_server::{Answer, Flow, Form, Kind, ServerBuilder, State, Tool, ToolError, tool};
+use mrtr_server::{
+    Answer, DurableFlow, Flow, Form, Kind, ServerBuilder, State, Tool, ToolError, tool,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -364,6 +366,87 @@ async fn a_flow_that_moves_to_another_task_ends_the_call_and_leaks_none() {
         .await
         .expect("it ends");
     assert_ends(&reply, r#"ask("q")"#);
+    assert!(ended.load(Ordering::SeqCst), "the other task ended too");
+}
+
+#[tokio::test]
+async fn a_body_that_trips_over_its_lost_task_is_told_about_the_task() {
+    let bank = with_tool(tool("t", async |flow: Flow| {
+        tokio::spawn(async move { flow.ask("q", confirm("?")).await.accepted().is_some() })
+            .await
+            .unwrap();
+        "done"
+    }));
+    assert_ends(&first(&bank).await, r#"ask("q")"#);
+}
+
+#[tokio::test]
+async fn a_question_that_moves_to_another_task_half_way_ends_there() {
+    let ended = Arc::new(AtomicBool::new(false));
+    let bank = with_tool_and(
+        tool(
+            "t",
+            async |flow: Flow, State(ended): State<Arc<AtomicBool>>| {
+                let mut asking =
+                    Box::pin(async move { flow.ask("q", confirm("?")).await.accepted().is_some() });
+                assert!(futures_util::poll!(&mut asking).is_pending());
+                let outcome = tokio::spawn(asking).await;
+                ended.store(outcome.is_err(), Ordering::SeqCst);
+                "done"
+            },
+        ),
+        Arc::clone(&ended),
+    );
+    let reply = tokio::time::timeout(Duration::from_secs(30), first(&bank))
+        .await
+        .expect("it ends");
+    // In the poll in which it was asked the question still counts; what matters is that no task is left behind.
+    assert!(
+        reply.code() == Some(-32603) || reply.asks() == ["q"],
+        "{reply:?}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_can_be_asked_kept_or_done_once_inside_a_memo_or_a_once() {
+    async fn inner(which: &str, flow: &DurableFlow) {
+        match which {
+            "ask" => drop(flow.ask("inner", confirm("?")).await.accepted()),
+            "memo" => flow.memo("inner", async || ()).await,
+            _ => drop(flow.once("inner", async || Ok::<_, ToolError>(())).await),
+        }
+    }
+    for outer in ["memo", "once"] {
+        for which in ["ask", "memo", "once"] {
+            let bank = with_tool_and(
+                tool(
+                    "t",
+                    async |flow: DurableFlow, State(pair): State<(&'static str, &'static str)>| {
+                        let (outer, which) = pair;
+                        if outer == "memo" {
+                            flow.memo("outer", async || inner(which, &flow).await).await;
+                        } else {
+                            let work = async || {
+                                inner(which, &flow).await;
+                                Ok::<_, ToolError>(())
+                            };
+                            drop(flow.once("outer", work).await);
+                        }
+                        "done"
+                    },
+                ),
+                (outer, which),
+            );
+            let reply = tokio::time::timeout(Duration::from_secs(30), first(&bank));
+            let reply = reply
+                .await
+                .unwrap_or_else(|_| panic!("{which} in {outer} hangs"));
+            assert_ends(&reply, &format!(r#"{which}("inner")"#));
+            tokio::time::timeout(Duration::from_secs(30), bank.server.settled())
+                .await
+                .expect("nothing is left");
+        }
+    }
 }
 
 #[tokio::test]

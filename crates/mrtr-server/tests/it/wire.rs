@@ -136,6 +136,12 @@ async fn arguments_that_fail_the_schema_are_the_models_to_mend() {
             "{arguments}: {reply:?}"
         );
     }
+    let secret = json!({ "to": "an account of mine", "amount": "a number of mine" });
+    let reply = bank.send(&Call::of("transfer", secret)).await;
+    assert!(
+        reply.text().contains("/amount") && !reply.text().contains("of mine"),
+        "{reply:?}"
+    );
     let surplus = bank.send(&Call::of("plain", json!({ "x": 1 }))).await;
     assert_eq!(
         surplus.body["result"]["isError"], true,

@@ -178,7 +178,18 @@ async fn a_script_answers_in_turn_and_earlier_effects_do_not_count() {
     assert_eq!((rounds.len(), rounds.text()), (3, Some("charged 9")));
     rounds.assert_each_effect_once();
     assert_eq!(bank.effects.count("charge"), 2);
-    // A second check begins anew.
-    let rounds = check_rounds(&call, yes(), &bank.effects).await.unwrap();
-    assert_eq!(rounds.effects()["charge"], [2]);
+    // A check begins anew, however many came before it.
+    for _ in 0..2 {
+        let rounds = check_rounds(&call, yes(), &bank.effects).await.unwrap();
+        assert_eq!(rounds.effects()["charge"], [2]);
+    }
+}
+
+#[tokio::test]
+async fn the_last_answer_of_a_script_stands() {
+    let never_good = Script::new()
+        .accept("confirm", json!({ "ok": 1 }))
+        .accept("confirm", json!({ "ok": "yes" }));
+    let error = checked("charge_good", never_good).await.unwrap_err();
+    assert!(matches!(error, RoundsError::Endless(_)), "{error}");
 }
