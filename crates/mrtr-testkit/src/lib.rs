@@ -110,3 +110,18 @@ pub use tamper::{Tampered, tamper};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+/// The guides' code compiles and runs. It stands here because this crate, in its tests, knows all others.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/authors.md")]
+    struct Authors;
+    #[doc = include_str!("../../../docs/hosts.md")]
+    struct Hosts;
+    #[doc = include_str!("../../../docs/state.md")]
+    struct State;
+    #[doc = include_str!("../../../docs/design.md")]
+    struct Design;
+    #[doc = include_str!("../../../docs/threat-model.md")]
+    struct ThreatModel;
+}
