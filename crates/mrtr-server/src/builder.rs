@@ -1,24 +1,23 @@
 //! Building a server: what it is given, and what it refuses to start without.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mrtr_ledger::Ledger;
-use mrtr_protocol::{Implementation, JsonObject, ServerCapabilities, Tool as PublishedTool};
+use mrtr_protocol::Implementation;
 use mrtr_state::{Clock, Envelope, Purpose, StateCodec, SystemClock};
-use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Anonymous, Authenticator};
+use crate::catalogue::{Catalogue, Provisions, SHORTEST};
 use crate::extract::States;
 use crate::flow::outcome::Outcomes;
 use crate::http::gate::Gate;
 use crate::limits::Limits;
-use crate::schema;
-use crate::server::{Durability, Inner, RegisteredTool, Server};
+use crate::prompt::Prompt;
+use crate::resource::Resource;
+use crate::server::{Durability, Inner, Server};
 use crate::tool::Tool;
 
 /// Builds a [`Server`]; made by [`Server::builder`].
@@ -36,6 +35,8 @@ pub struct ServerBuilder {
     opaque_rejections: bool,
     states: States,
     tools: Vec<Tool>,
+    prompts: Vec<Prompt>,
+    resources: Vec<Resource>,
     opt_outs: OptOuts,
 }
 
@@ -51,25 +52,25 @@ struct OptOuts {
 pub enum BuildError {
     /// A handler takes a `Flow`, and there is no codec to seal its state.
     #[error(
-        "tool `{tool}` takes a `Flow`, which seals state: give the builder a codec with `.codec(..)`"
+        "{handler} takes a `Flow` or `DurableFlow`, which seals state: give the builder a codec with `.codec(..)`"
     )]
     NoCodec {
-        /// The tool.
-        tool: String,
+        /// The handler: tool, prompt or resource, and its name.
+        handler: String,
     },
     /// A handler takes a `DurableFlow`, and there is no ledger.
     #[error(
-        "tool `{tool}` takes a `DurableFlow`, which records each step: give the builder a ledger with `.ledger(..)`"
+        "{handler} takes a `DurableFlow`, which records each step: give the builder a ledger with `.ledger(..)`"
     )]
     NoLedger {
-        /// The tool.
-        tool: String,
+        /// The handler: tool, prompt or resource, and its name.
+        handler: String,
     },
     /// A handler takes a `State<T>` that the builder was not given.
-    #[error("tool `{tool}` takes `State<{state}>`: give the builder one with `.state(..)`")]
+    #[error("{handler} takes `State<{state}>`: give the builder one with `.state(..)`")]
     NoState {
-        /// The tool.
-        tool: String,
+        /// The handler: tool, prompt or resource, and its name.
+        handler: String,
         /// The type that is looked up.
         state: &'static str,
     },
@@ -93,17 +94,19 @@ pub enum BuildError {
         "the builder was given a ledger but no codec, so that there is nothing to record: give it one with `.codec(..)`, or leave the ledger out"
     )]
     LedgerWithoutCodec,
-    /// Two tools of one name.
-    #[error("two tools are called `{0}`: names must be unique within a server")]
-    DuplicateTool(String),
+    /// Two tools, prompts or resources of one name or URI.
+    #[error("there are two of {0}: names must be unique within a server")]
+    Duplicate(String),
     /// A name that clients and headers may not carry.
-    #[error("`{0}` is not a tool name: use 1 to 128 characters of A-Z, a-z, 0-9, `_`, `-` and `.`")]
-    ToolName(String),
+    #[error(
+        "`{0}` is not a name for a tool or prompt: use 1 to 128 characters of A-Z, a-z, 0-9, `_`, `-` and `.`"
+    )]
+    Name(String),
     /// A handler that cannot be served as it is written.
-    #[error("tool `{tool}`: {fault}")]
-    Tool {
-        /// The tool.
-        tool: String,
+    #[error("{handler}: {fault}")]
+    Handler {
+        /// The handler: tool, prompt or resource, and its name.
+        handler: String,
         /// What is wrong with it.
         fault: String,
     },
@@ -127,6 +130,8 @@ impl ServerBuilder {
             opaque_rejections: false,
             states: States::default(),
             tools: Vec::new(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
             opt_outs: OptOuts::default(),
         }
     }
@@ -134,6 +139,18 @@ impl ServerBuilder {
     /// Adds a tool; they are listed in this order.
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// Adds a prompt; they are listed in this order.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Adds a resource or a template; they are listed in this order.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
         self
     }
 
@@ -187,8 +204,7 @@ impl ServerBuilder {
     ///
     /// ```
     /// # use mrtr_server::Server;
-    /// # use std::time::Duration;
-    /// let builder = Server::builder("shop", "1.0.0").limits(|limits| limits.lifetime = Duration::from_secs(60));
+    /// #     /// let builder = Server::builder("shop", "1.0.0").limits(|limits| limits.lifetime = Duration::from_secs(60));
     /// # let _ = builder;
     /// ```
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
@@ -240,34 +256,21 @@ impl ServerBuilder {
     pub fn build(self) -> Result<Server, BuildError> {
         check_limits(&self.limits)?;
         let authenticator = self.authenticator.ok_or(BuildError::NoAuthenticator)?;
-        let mut tools = Vec::with_capacity(self.tools.len());
-        let mut by_name = HashMap::new();
+        let provisions = Provisions {
+            codec: self.codec.is_some(),
+            ledger: self.ledger.is_some(),
+            states: &self.states,
+            limits: &self.limits,
+        };
+        let mut catalogue = Catalogue::default();
         for tool in self.tools {
-            if tool.spec.needs_codec && self.codec.is_none() {
-                return Err(BuildError::NoCodec { tool: tool.name });
-            }
-            if tool.spec.needs_ledger && self.ledger.is_none() {
-                return Err(BuildError::NoLedger { tool: tool.name });
-            }
-            if let Some((_, state)) = tool
-                .spec
-                .states
-                .iter()
-                .find(|(id, _)| !self.states.contains(id))
-            {
-                return Err(BuildError::NoState {
-                    tool: tool.name,
-                    state,
-                });
-            }
-            let registered = register(tool, &self.limits)?;
-            if by_name
-                .insert(registered.published.name.clone(), tools.len())
-                .is_some()
-            {
-                return Err(BuildError::DuplicateTool(registered.published.name));
-            }
-            tools.push(Arc::new(registered));
+            catalogue.add_tool(tool, &provisions)?;
+        }
+        for prompt in self.prompts {
+            catalogue.add_prompt(prompt, &provisions)?;
+        }
+        for resource in self.resources {
+            catalogue.add_resource(resource, &provisions)?;
         }
         if let (Some(codec), Some(ledger)) = (&self.codec, &self.ledger)
             && codec.keys_are_lasting()
@@ -296,12 +299,10 @@ impl ServerBuilder {
             }
             (_, None) => None,
         };
-        let mut capabilities = ServerCapabilities::default();
-        capabilities.tools = Some(Default::default());
         Ok(Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
-            capabilities,
+            capabilities: catalogue.capabilities(),
             envelope,
             durability,
             authenticator,
@@ -311,8 +312,7 @@ impl ServerBuilder {
             opaque_rejections: self.opaque_rejections,
             bind_questions: !self.opt_outs.question_digest_ignored,
             states: self.states,
-            tools,
-            by_name,
+            catalogue,
             tasks: closed_tracker(),
             running: Default::default(),
         }))
@@ -351,9 +351,6 @@ impl Dangerous {
     }
 }
 
-/// Times are kept in milliseconds.
-const SHORTEST: Duration = Duration::from_millis(1);
-
 /// A tracker that can be waited for at any time: closed, it still takes tasks.
 fn closed_tracker() -> TaskTracker {
     let tasks = TaskTracker::new();
@@ -377,80 +374,5 @@ fn check_limits(limits: &Limits) -> Result<(), BuildError> {
     match zero.into_iter().find(|(_, zero)| *zero) {
         Some((name, _)) => Err(BuildError::ZeroLimit(name)),
         None => Ok(()),
-    }
-}
-
-/// Publishes a tool: its schema compiled, its lifetimes settled.
-fn register(tool: Tool, limits: &Limits) -> Result<RegisteredTool, BuildError> {
-    let permitted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if tool.name.is_empty() || tool.name.len() > 128 || !tool.name.chars().all(permitted) {
-        return Err(BuildError::ToolName(tool.name));
-    }
-    let fault = |fault: String| BuildError::Tool {
-        tool: tool.name.clone(),
-        fault,
-    };
-    if let Some(first) = tool.spec.faults.first() {
-        return Err(fault(first.clone()));
-    }
-    let lifetimes = [tool.lifetime, tool.flow_lifetime];
-    if lifetimes
-        .into_iter()
-        .flatten()
-        .any(|lifetime| lifetime < SHORTEST)
-    {
-        return Err(fault("a lifetime must be at least one millisecond".into()));
-    }
-    // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
-    let input_schema = tool
-        .spec
-        .input_schema
-        .clone()
-        .unwrap_or_else(|| json!({ "type": "object", "additionalProperties": false }));
-    if input_schema.get("type") != Some(&Value::from("object")) {
-        return Err(fault(
-            "its arguments must be a struct with named fields (an object on the wire)".into(),
-        ));
-    }
-    if mentions(&input_schema, "x-mcp-header") {
-        return Err(fault(
-            "`x-mcp-header` is not served yet: the header that it asks clients for would not be checked".into(),
-        ));
-    }
-    let validator = schema::compile(&input_schema).map_err(|error| {
-        fault(format!(
-            "the schema of its arguments does not compile: {error}"
-        ))
-    })?;
-    let input_schema =
-        JsonObject::from_serialize(&input_schema).map_err(|error| fault(error.to_string()))?;
-    let mut published = PublishedTool::new(tool.name, input_schema);
-    published.title = tool.title;
-    published.description = tool.description;
-    published.annotations = tool.annotations;
-    let lifetime = tool.lifetime.unwrap_or(limits.lifetime);
-    Ok(RegisteredTool {
-        published,
-        validator,
-        takes_arguments: tool.spec.input_schema.is_some(),
-        asks: tool.spec.needs_codec,
-        acts_once: tool.spec.needs_ledger,
-        lifetime,
-        flow_lifetime: tool
-            .flow_lifetime
-            .unwrap_or(limits.flow_lifetime)
-            .max(lifetime),
-        start: tool.start,
-    })
-}
-
-/// Whether a member of this name stands anywhere in a schema.
-fn mentions(schema: &Value, name: &str) -> bool {
-    match schema {
-        Value::Object(members) => {
-            members.contains_key(name) || members.values().any(|value| mentions(value, name))
-        }
-        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
-        _ => false,
     }
 }

@@ -96,6 +96,7 @@ impl Spec {
 /// One round of one call, as an extractor sees it.
 pub struct Call<'a> {
     pub(crate) arguments: Option<Value>,
+    pub(crate) target: &'a str,
     pub(crate) principal: &'a Principal,
     pub(crate) states: &'a States,
     pub(crate) cell: Option<&'a Arc<FlowCell>>,
@@ -111,6 +112,12 @@ impl fmt::Debug for Call<'_> {
 }
 
 impl Call<'_> {
+    /// What was asked for: the tool's or prompt's name, or the resource's URI. Bound to the state.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        self.target
+    }
+
     /// Whose call this is, as the authenticator says.
     #[must_use]
     pub fn principal(&self) -> &Principal {
@@ -133,7 +140,8 @@ pub enum ExtractError {
     Missing(&'static str),
 }
 
-/// The call's arguments, validated against the published schema and then deserialized.
+/// The call's arguments, validated against the published schema and then deserialized: those of a tool, the arguments of a
+/// prompt, or the variables of a resource template.
 ///
 /// `T` derives `serde::Deserialize` and `schemars::JsonSchema`; its doc comments become the descriptions that the model
 /// reads. Arguments that do not fit give the model a result with `isError` that says what is wrong (specification,

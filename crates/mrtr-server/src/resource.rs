@@ -78,8 +78,9 @@ where
     H::Output: IntoResourceResult,
     A: ExtractAll + Send + 'static,
 {
-    let start =
-        registered::start(handler, |output: H::Output, uri| output.into_resource_result(uri).map(Content::Resource));
+    let start = registered::start(handler, |output: H::Output, uri| {
+        output.into_resource_result(uri).map(Content::Resource)
+    });
     let draft = Draft::new::<A>(start);
     Resource { uri, is_template, name: None, title: None, description: None, mime_type: None, draft }
 }
@@ -103,7 +104,7 @@ impl Resource {
         self
     }
 
-    /// The media type that is published; contents without one of their own get it too.
+    /// The media type that is published. Contents carry their own, if any.
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
         self

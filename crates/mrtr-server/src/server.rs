@@ -5,19 +5,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use jsonschema::Validator;
 use mrtr_ledger::{Account, Ledger, LedgerError};
-use mrtr_protocol::{Implementation, ResultMeta, ServerCapabilities, Tool as PublishedTool};
+use mrtr_protocol::{Implementation, ResultMeta, ServerCapabilities};
 use mrtr_state::{Clock, Envelope, Epoch, Timestamp};
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
 use crate::builder::ServerBuilder;
+use crate::catalogue::Catalogue;
 use crate::extract::States;
 use crate::flow::outcome::Outcomes;
 use crate::http::gate::Gate;
 use crate::limits::Limits;
-use crate::tool::Start;
 
 /// An MCP server of revision 2026-07-28. Cheap to clone; clones are the same server.
 ///
@@ -46,29 +45,10 @@ pub(crate) struct Inner {
     pub(crate) opaque_rejections: bool,
     pub(crate) bind_questions: bool,
     pub(crate) states: States,
-    pub(crate) tools: Vec<Arc<RegisteredTool>>,
-    pub(crate) by_name: HashMap<String, usize>,
+    pub(crate) catalogue: Catalogue,
     /// Tasks that hold a claim; a graceful shutdown waits for them.
     pub(crate) tasks: TaskTracker,
     pub(crate) running: Running,
-}
-
-/// A tool as it is served.
-pub(crate) struct RegisteredTool {
-    pub(crate) published: PublishedTool,
-    pub(crate) validator: Validator,
-    pub(crate) takes_arguments: bool,
-    pub(crate) asks: bool,
-    pub(crate) acts_once: bool,
-    pub(crate) lifetime: Duration,
-    pub(crate) flow_lifetime: Duration,
-    pub(crate) start: Start,
-}
-
-impl RegisteredTool {
-    pub(crate) fn name(&self) -> &str {
-        &self.published.name
-    }
 }
 
 impl Server {
@@ -95,7 +75,7 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("info", &self.inner.info)
-            .field("tools", &self.inner.by_name.keys())
+            .field("catalogue", &self.inner.catalogue)
             .finish_non_exhaustive()
     }
 }
@@ -104,10 +84,6 @@ impl Inner {
     /// Every result names the server (specification, `basic/index`, "Per-response protocol fields").
     pub(crate) fn result_meta(&self) -> ResultMeta {
         ResultMeta::default().with_server_info(&self.info)
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
-        self.tools.get(*self.by_name.get(name)?)
     }
 }
 

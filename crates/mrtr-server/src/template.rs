@@ -74,6 +74,10 @@ impl Template {
         Ok(Self { parts })
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Variable(own) if own == name))
+    }
+
     /// The variables of a URI that fits. Each stands for the shortest text up to what follows it, so that a URI is read in
     /// one way.
     pub(crate) fn variables(&self, uri: &str) -> Option<Map<String, Value>> {

@@ -1,0 +1,283 @@
+//! What a server serves: tools, prompts, resources and templates, published in the order in which they were given.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
+use mrtr_protocol::{
+    JsonObject, Prompt as PublishedPrompt, PromptArgument, Resource as PublishedResource,
+    ResourceTemplate as PublishedTemplate, ServerCapabilities, Tool as PublishedTool,
+};
+use serde_json::{Map, Value, json};
+
+use crate::builder::BuildError;
+use crate::extract::States;
+use crate::limits::Limits;
+use crate::prompt::Prompt;
+use crate::registered::{Draft, Registered, Surface};
+use crate::resource::Resource;
+use crate::schema;
+use crate::template::Template;
+use crate::tool::Tool;
+
+/// Times are kept in milliseconds.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Everything that is served, ready to be listed and looked up.
+#[derive(Default)]
+pub(crate) struct Catalogue {
+    pub(crate) tools: Vec<PublishedTool>,
+    pub(crate) prompts: Vec<PublishedPrompt>,
+    pub(crate) resources: Vec<PublishedResource>,
+    pub(crate) templates: Vec<PublishedTemplate>,
+    tool_handlers: HashMap<String, Arc<Registered>>,
+    prompt_handlers: HashMap<String, Arc<Registered>>,
+    resource_handlers: HashMap<String, Arc<Registered>>,
+    template_handlers: Vec<(Template, Arc<Registered>)>,
+}
+
+/// A handler for a resource, and the variables of its URI.
+pub(crate) struct Found<'c> {
+    pub(crate) handler: &'c Arc<Registered>,
+    pub(crate) variables: Option<Map<String, Value>>,
+}
+
+/// What the builder has for handlers.
+pub(crate) struct Provisions<'b> {
+    pub(crate) codec: bool,
+    pub(crate) ledger: bool,
+    pub(crate) states: &'b States,
+    pub(crate) limits: &'b Limits,
+}
+
+impl Catalogue {
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Registered>> {
+        self.tool_handlers.get(name)
+    }
+
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Registered>> {
+        self.prompt_handlers.get(name)
+    }
+
+    /// The handler of this URI: an exact one, or the first template that it fits.
+    pub(crate) fn resource(&self, uri: &str) -> Option<Found<'_>> {
+        if let Some(handler) = self.resource_handlers.get(uri) {
+            return Some(Found { handler, variables: None });
+        }
+        self.template_handlers.iter().find_map(|(template, handler)| {
+            let variables = Some(template.variables(uri)?);
+            Some(Found { handler, variables })
+        })
+    }
+
+    pub(crate) fn has_resources(&self) -> bool {
+        !self.resources.is_empty() || !self.templates.is_empty()
+    }
+
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = ServerCapabilities::with_tools();
+        capabilities.prompts = (!self.prompts.is_empty()).then(ListChanged::default);
+        capabilities.resources = self.has_resources().then(ResourcesCapability::default);
+        capabilities
+    }
+
+    pub(crate) fn add_tool(&mut self, tool: Tool, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        check_name(&tool.name)?;
+        let handler = Named { surface: Surface::Tool, name: &tool.name };
+        // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
+        let nothing = || json!({ "type": "object", "additionalProperties": false });
+        let input_schema = tool.draft.spec.input_schema.clone().unwrap_or_else(nothing);
+        if mentions(&input_schema, "x-mcp-header") {
+            return Err(handler.fault(
+                "`x-mcp-header` is not served yet: the header that it asks clients for would not be checked",
+            ));
+        }
+        let registered = handler.register(tool.draft, &input_schema, provisions)?;
+        let wire = JsonObject::from_serialize(&input_schema).map_err(|error| handler.fault(error))?;
+        let mut published = PublishedTool::new(tool.name.clone(), wire);
+        published.title = tool.title;
+        published.description = tool.description;
+        published.annotations = tool.annotations;
+        self.tools.push(published);
+        unique(&mut self.tool_handlers, tool.name, registered)
+    }
+
+    pub(crate) fn add_prompt(&mut self, prompt: Prompt, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        check_name(&prompt.name)?;
+        let handler = Named { surface: Surface::Prompt, name: &prompt.name };
+        let schema = prompt.draft.spec.input_schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+        let mut published = PublishedPrompt::new(prompt.name.clone());
+        published.arguments = handler.arguments(&schema)?;
+        published.title = prompt.title;
+        published.description = prompt.description;
+        let registered = handler.register(prompt.draft, &schema, provisions)?;
+        self.prompts.push(published);
+        unique(&mut self.prompt_handlers, prompt.name, registered)
+    }
+
+    pub(crate) fn add_resource(&mut self, resource: Resource, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        let handler = Named { surface: Surface::Resource, name: &resource.uri };
+        let schema = resource.draft.spec.input_schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+        let arguments = handler.arguments(&schema)?;
+        let name = resource.name.clone().unwrap_or_else(|| resource.uri.clone());
+        if resource.is_template {
+            let template = Template::parse(&resource.uri).map_err(|error| handler.fault(error))?;
+            if let Some(missing) = arguments.iter().find(|argument| {
+                argument.required == Some(true) && !template.has(&argument.name)
+            }) {
+                return Err(handler.fault(format_args!("the template has no variable `{}`", missing.name)));
+            }
+            let mut published = PublishedTemplate::new(resource.uri.clone(), name);
+            published.title = resource.title;
+            published.description = resource.description;
+            published.mime_type = resource.mime_type.clone();
+            let registered = handler.register(resource.draft, &schema, provisions)?;
+            self.templates.push(published);
+            self.template_handlers.push((template, Arc::new(registered)));
+            return Ok(());
+        }
+        if resource.draft.spec.input_schema.is_some() {
+            return Err(handler.fault("it takes `Args`, and one URI has no variables; use `template`"));
+        }
+        let mut published = PublishedResource::new(resource.uri.clone(), name);
+        published.title = resource.title;
+        published.description = resource.description;
+        published.mime_type = resource.mime_type.clone();
+        let registered = handler.register(resource.draft, &schema, provisions)?;
+        self.resources.push(published);
+        unique(&mut self.resource_handlers, resource.uri, registered)
+    }
+}
+
+impl fmt::Debug for Catalogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalogue")
+            .field("tools", &self.tool_handlers.keys())
+            .field("prompts", &self.prompt_handlers.keys())
+            .field("resources", &self.resource_handlers.keys())
+            .field("templates", &self.templates.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A handler that is being built, for errors to name.
+struct Named<'n> {
+    surface: Surface,
+    name: &'n str,
+}
+
+impl Named<'_> {
+    fn in_words(&self) -> String {
+        format!("{} `{}`", self.surface, self.name)
+    }
+
+    fn fault(&self, fault: impl fmt::Display) -> BuildError {
+        BuildError::Handler { handler: self.in_words(), fault: fault.to_string() }
+    }
+
+    fn register(
+        &self,
+        draft: Draft,
+        schema: &Value,
+        provisions: &Provisions<'_>,
+    ) -> Result<Registered, BuildError> {
+        let Draft { spec, start, lifetime, flow_lifetime } = draft;
+        if spec.needs_codec && !provisions.codec {
+            return Err(BuildError::NoCodec { handler: self.in_words() });
+        }
+        if spec.needs_ledger && !provisions.ledger {
+            return Err(BuildError::NoLedger { handler: self.in_words() });
+        }
+        if let Some((_, state)) = spec.states.iter().find(|(id, _)| !provisions.states.contains(id)) {
+            return Err(BuildError::NoState { handler: self.in_words(), state });
+        }
+        if let Some(fault) = spec.faults.first() {
+            return Err(self.fault(fault));
+        }
+        if [lifetime, flow_lifetime].into_iter().flatten().any(|lifetime| lifetime < SHORTEST) {
+            return Err(self.fault("a lifetime must be at least one millisecond"));
+        }
+        if schema.get("type") != Some(&Value::from("object")) {
+            return Err(self.fault("its arguments must be a struct with named fields (an object on the wire)"));
+        }
+        let validator = schema::compile(schema)
+            .map_err(|error| self.fault(format_args!("the schema of its arguments does not compile: {error}")))?;
+        let lifetime = lifetime.unwrap_or(provisions.limits.lifetime);
+        Ok(Registered {
+            surface: self.surface,
+            name: self.name.to_owned(),
+            validator,
+            takes_arguments: spec.input_schema.is_some(),
+            asks: spec.needs_codec,
+            acts_once: spec.needs_ledger,
+            lifetime,
+            flow_lifetime: flow_lifetime.unwrap_or(provisions.limits.flow_lifetime).max(lifetime),
+            start,
+        })
+    }
+
+    /// The arguments of a prompt, or the variables of a template: strings by name.
+    fn arguments(&self, schema: &Value) -> Result<Vec<PromptArgument>, BuildError> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|required| required.iter().any(|known| known == name));
+        properties
+            .into_iter()
+            .flatten()
+            .map(|(name, property)| {
+                if !takes_text(property) {
+                    return Err(self.fault(format_args!(
+                        "`{name}` is not text, and everything that it is given is: use `String`, `Option<String>` or a unit enum"
+                    )));
+                }
+                let mut argument = PromptArgument::new(name.clone());
+                argument.description = property.get("description").and_then(Value::as_str).map(str::to_owned);
+                argument.required = Some(is_required(name));
+                Ok(argument)
+            })
+            .collect()
+    }
+}
+
+/// Whether a property can be given as text: a string, an optional one, or a unit enum (by reference or in place).
+fn takes_text(property: &Value) -> bool {
+    let is_text = |kind: &Value| kind == "string";
+    match property.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_text),
+        Some(kind) => is_text(kind),
+        None => ["$ref", "anyOf", "oneOf", "enum", "const"].iter().any(|keyword| property.get(keyword).is_some()),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), BuildError> {
+    let permitted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    match !name.is_empty() && name.len() <= 128 && name.chars().all(permitted) {
+        true => Ok(()),
+        false => Err(BuildError::Name(name.to_owned())),
+    }
+}
+
+fn unique(
+    handlers: &mut HashMap<String, Arc<Registered>>,
+    name: String,
+    registered: Registered,
+) -> Result<(), BuildError> {
+    let surface = registered.surface;
+    match handlers.insert(name, Arc::new(registered)) {
+        None => Ok(()),
+        Some(twin) => Err(BuildError::Duplicate(format!("{surface} `{}`", twin.name))),
+    }
+}
+
+/// Whether a member of this name stands anywhere in a schema.
+fn mentions(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.contains_key(name) || members.values().any(|value| mentions(value, name))
+        }
+        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
+        _ => false,
+    }
+}
