@@ -368,6 +368,9 @@ fn check_limits(limits: &Limits) -> Result<(), BuildError> {
         ("flow_lifetime", limits.flow_lifetime < SHORTEST),
         ("rounds", limits.rounds == 0),
         ("lease", limits.lease < SHORTEST),
+        ("connections", limits.connections == 0),
+        ("head_timeout", limits.head_timeout < SHORTEST),
+        ("write_timeout", limits.write_timeout < SHORTEST),
         ("shutdown", limits.shutdown < SHORTEST),
         ("running_per_principal", limits.running_per_principal == 0),
     ];

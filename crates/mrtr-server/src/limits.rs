@@ -34,8 +34,16 @@ pub struct Limits {
     /// How long a claim stands without a sign of life: 30 seconds. Signs are given three times as often. Shorter means that
     /// a crash is noticed sooner; longer, that a stalled server is given up later.
     pub lease: Duration,
-    /// How long a graceful shutdown waits for calls that hold a claim: 30 seconds. What is not settled by then is unknown to
-    /// whoever repeats it.
+    /// Connections that [`serve`](crate::Server::serve) holds at a time: 1,024. Further ones wait to be accepted. It bounds
+    /// file descriptors and buffers.
+    pub connections: usize,
+    /// Time for a request's head to arrive, and for a connection to be idle between requests: 15 seconds.
+    pub head_timeout: Duration,
+    /// How long a client may leave an answer unread while it is being written: 30 seconds. It bounds how long an answer's
+    /// buffers are held for somebody who does not take it.
+    pub write_timeout: Duration,
+    /// How long a graceful shutdown waits for calls to end and connections to close: 30 seconds. Connections are cut then, and
+    /// what is not settled is unknown to whoever repeats it.
     pub shutdown: Duration,
     /// Bodies of one principal that run at the same time: 256. One caller cannot take the whole server.
     pub running_per_principal: usize,
@@ -55,6 +63,9 @@ impl Default for Limits {
             stored_result: 64 << 10,
             retention: Duration::from_secs(600),
             lease: Duration::from_secs(30),
+            connections: 1024,
+            head_timeout: Duration::from_secs(15),
+            write_timeout: Duration::from_secs(30),
             shutdown: Duration::from_secs(30),
             running_per_principal: 256,
         }

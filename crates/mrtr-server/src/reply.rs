@@ -262,7 +262,8 @@ impl Reply {
                 Self::unaskable(tool, "the server's log has the reason", standing)
             }
             End::Value { name, error } => {
-                tracing::error!(tool, %name, %error, "a kept value does not fit its type");
+                // Its text may hold the value.
+                tracing::error!(tool, %name, kind = ?error.classify(), line = error.line(), column = error.column(), "a kept value does not fit its type");
                 Self::internal(format!(
                     "Tool {tool:?} keeps a value in {name} that does not fit its type.{note}"
                 ))

@@ -218,8 +218,8 @@ impl Envelope {
     /// in this order: size, shape, key, seal; claims, version, audience, epoch, times; principal;
     /// request. Nothing is parsed before the seal holds.
     ///
-    /// `lifetime` is the longest that a state of this kind may live, `epoch` the ledger's, where
-    /// there is one.
+    /// `lifetime` is the longest that a state of this kind may live; one that was given a longer life has expired,
+    /// so that a limit can be lowered while states are out. `epoch` is the ledger's, where there is one.
     ///
     /// # Errors
     ///
@@ -251,15 +251,13 @@ impl Envelope {
         if claims.iat > now.saturating_add(self.limits.skew) {
             return Err(Reason::NotYetValid.into());
         }
-        // A life that is too long is not a long life: whoever made it counted in other units,
-        // or under other rules.
-        let well_timed = claims.iat < claims.exp
-            && claims.exp.saturating_since(claims.iat) <= lifetime
-            && claims.exp <= claims.flow_exp;
-        if !well_timed {
+        if !(claims.iat < claims.exp && claims.exp <= claims.flow_exp) {
             return Err(Reason::Malformed.into());
         }
-        let expired = claims.exp <= now;
+        // A life that is longer than is allowed is over: it was given under other rules, and what came of the state may
+        // still be told.
+        let too_long = claims.exp.saturating_since(claims.iat) > lifetime;
+        let expired = too_long || claims.exp <= now;
 
         let (sub, dig) = self.tags(opened.kid, binding).ok_or(Reason::BadSignature)?;
         let binding_holds = if claims.sub != sub {

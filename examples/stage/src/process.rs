@@ -69,6 +69,14 @@ impl Process {
                 () = terminated() => {}
                 () = stdin => {}
             }
+            // Whoever says it twice means at once.
+            tokio::spawn(async {
+                tokio::select! {
+                    () = interrupted() => {}
+                    () = terminated() => {}
+                }
+                std::process::exit(1);
+            });
         }
     }
 }

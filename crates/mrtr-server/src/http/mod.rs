@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -248,6 +248,18 @@ fn check_head(head: &Parts) -> Result<(), Refused> {
         let message = "Send each message as an HTTP POST to this endpoint; this revision has no GET stream and no session.";
         return Err(Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message)
             .with_header(ALLOW, HeaderValue::from_static("POST")));
+    }
+    let encoded = head
+        .headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| coding != "identity");
+    if encoded {
+        let message = "Send the message without `Content-Encoding`.";
+        return Err(Refused::by_status(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message,
+        ));
     }
     if !is_json(&head.headers) {
         let message = "Send the message as `Content-Type: application/json`, in UTF-8.";

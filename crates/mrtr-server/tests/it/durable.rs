@@ -175,6 +175,27 @@ async fn a_late_repeat_gets_the_stored_result_and_a_late_retry_does_not_run() {
 }
 
 #[tokio::test]
+async fn a_lifetime_that_was_lowered_ends_states_without_losing_what_came_of_them() {
+    let long = Bank::new();
+    let (used, unused) = (long.open().await, long.open().await);
+    assert_eq!(long.send(&Call::retry(&used)).await.text(), "done 1");
+    let ledger = long.ledger.clone().unwrap();
+    let short = Bank::with(|builder| {
+        builder
+            .ledger(ledger)
+            .clock(long.clock.clone())
+            .limits(|limits| limits.lifetime = Duration::from_secs(60))
+    });
+    let again = short.send(&Call::retry(&used)).await;
+    assert_eq!((again.text(), again.is_replayed()), ("done 1", true));
+    assert_eq!(
+        short.send(&Call::retry(&unused)).await.reason(),
+        Some("expired")
+    );
+    assert_eq!(short.effects.count(), 0);
+}
+
+#[tokio::test]
 async fn states_from_before_a_rotation_are_stale() {
     let bank = Bank::new();
     let state = bank.open().await;

@@ -179,6 +179,10 @@ async fn case_197_media_types() {
         })
         .await;
     }
+    refused("gzip, it says", &unsupported, |state| {
+        Call::retry(state).header("content-encoding", "gzip")
+    })
+    .await;
     refused("absent", &unsupported, |state| {
         Call::retry(state).without_header("content-type")
     })
