@@ -64,12 +64,17 @@ impl Catalogue {
     /// The handler of this URI: an exact one, or the first template that it fits.
     pub(crate) fn resource(&self, uri: &str) -> Option<Found<'_>> {
         if let Some(handler) = self.resource_handlers.get(uri) {
-            return Some(Found { handler, variables: None });
+            return Some(Found {
+                handler,
+                variables: None,
+            });
         }
-        self.template_handlers.iter().find_map(|(template, handler)| {
-            let variables = Some(template.variables(uri)?);
-            Some(Found { handler, variables })
-        })
+        self.template_handlers
+            .iter()
+            .find_map(|(template, handler)| {
+                let variables = Some(template.variables(uri)?);
+                Some(Found { handler, variables })
+            })
     }
 
     pub(crate) fn has_resources(&self) -> bool {
@@ -83,9 +88,16 @@ impl Catalogue {
         capabilities
     }
 
-    pub(crate) fn add_tool(&mut self, tool: Tool, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+    pub(crate) fn add_tool(
+        &mut self,
+        tool: Tool,
+        provisions: &Provisions<'_>,
+    ) -> Result<(), BuildError> {
         check_name(&tool.name)?;
-        let handler = Named { surface: Surface::Tool, name: &tool.name };
+        let handler = Named {
+            surface: Surface::Tool,
+            name: &tool.name,
+        };
         // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
         let nothing = || json!({ "type": "object", "additionalProperties": false });
         let input_schema = tool.draft.spec.input_schema.clone().unwrap_or_else(nothing);
@@ -95,7 +107,8 @@ impl Catalogue {
             ));
         }
         let registered = handler.register(tool.draft, &input_schema, provisions)?;
-        let wire = JsonObject::from_serialize(&input_schema).map_err(|error| handler.fault(error))?;
+        let wire =
+            JsonObject::from_serialize(&input_schema).map_err(|error| handler.fault(error))?;
         let mut published = PublishedTool::new(tool.name.clone(), wire);
         published.title = tool.title;
         published.description = tool.description;
@@ -104,10 +117,22 @@ impl Catalogue {
         unique(&mut self.tool_handlers, tool.name, registered)
     }
 
-    pub(crate) fn add_prompt(&mut self, prompt: Prompt, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+    pub(crate) fn add_prompt(
+        &mut self,
+        prompt: Prompt,
+        provisions: &Provisions<'_>,
+    ) -> Result<(), BuildError> {
         check_name(&prompt.name)?;
-        let handler = Named { surface: Surface::Prompt, name: &prompt.name };
-        let schema = prompt.draft.spec.input_schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+        let handler = Named {
+            surface: Surface::Prompt,
+            name: &prompt.name,
+        };
+        let schema = prompt
+            .draft
+            .spec
+            .input_schema
+            .clone()
+            .unwrap_or_else(|| json!({ "type": "object" }));
         let mut published = PublishedPrompt::new(prompt.name.clone());
         published.arguments = handler.arguments(&schema)?;
         published.title = prompt.title;
@@ -117,17 +142,36 @@ impl Catalogue {
         unique(&mut self.prompt_handlers, prompt.name, registered)
     }
 
-    pub(crate) fn add_resource(&mut self, resource: Resource, provisions: &Provisions<'_>) -> Result<(), BuildError> {
-        let handler = Named { surface: Surface::Resource, name: &resource.uri };
-        let schema = resource.draft.spec.input_schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+    pub(crate) fn add_resource(
+        &mut self,
+        resource: Resource,
+        provisions: &Provisions<'_>,
+    ) -> Result<(), BuildError> {
+        let handler = Named {
+            surface: Surface::Resource,
+            name: &resource.uri,
+        };
+        let schema = resource
+            .draft
+            .spec
+            .input_schema
+            .clone()
+            .unwrap_or_else(|| json!({ "type": "object" }));
         let arguments = handler.arguments(&schema)?;
-        let name = resource.name.clone().unwrap_or_else(|| resource.uri.clone());
+        let name = resource
+            .name
+            .clone()
+            .unwrap_or_else(|| resource.uri.clone());
         if resource.is_template {
             let template = Template::parse(&resource.uri).map_err(|error| handler.fault(error))?;
-            if let Some(missing) = arguments.iter().find(|argument| {
-                argument.required == Some(true) && !template.has(&argument.name)
-            }) {
-                return Err(handler.fault(format_args!("the template has no variable `{}`", missing.name)));
+            if let Some(missing) = arguments
+                .iter()
+                .find(|argument| argument.required == Some(true) && !template.has(&argument.name))
+            {
+                return Err(handler.fault(format_args!(
+                    "the template has no variable `{}`",
+                    missing.name
+                )));
             }
             let mut published = PublishedTemplate::new(resource.uri.clone(), name);
             published.title = resource.title;
@@ -135,11 +179,14 @@ impl Catalogue {
             published.mime_type = resource.mime_type.clone();
             let registered = handler.register(resource.draft, &schema, provisions)?;
             self.templates.push(published);
-            self.template_handlers.push((template, Arc::new(registered)));
+            self.template_handlers
+                .push((template, Arc::new(registered)));
             return Ok(());
         }
         if resource.draft.spec.input_schema.is_some() {
-            return Err(handler.fault("it takes `Args`, and one URI has no variables; use `template`"));
+            return Err(
+                handler.fault("it takes `Args`, and one URI has no variables; use `template`")
+            );
         }
         let mut published = PublishedResource::new(resource.uri.clone(), name);
         published.title = resource.title;
@@ -174,7 +221,10 @@ impl Named<'_> {
     }
 
     fn fault(&self, fault: impl fmt::Display) -> BuildError {
-        BuildError::Handler { handler: self.in_words(), fault: fault.to_string() }
+        BuildError::Handler {
+            handler: self.in_words(),
+            fault: fault.to_string(),
+        }
     }
 
     fn register(
@@ -183,27 +233,52 @@ impl Named<'_> {
         schema: &Value,
         provisions: &Provisions<'_>,
     ) -> Result<Registered, BuildError> {
-        let Draft { spec, start, lifetime, flow_lifetime } = draft;
+        let Draft {
+            spec,
+            start,
+            lifetime,
+            flow_lifetime,
+        } = draft;
         if spec.needs_codec && !provisions.codec {
-            return Err(BuildError::NoCodec { handler: self.in_words() });
+            return Err(BuildError::NoCodec {
+                handler: self.in_words(),
+            });
         }
         if spec.needs_ledger && !provisions.ledger {
-            return Err(BuildError::NoLedger { handler: self.in_words() });
+            return Err(BuildError::NoLedger {
+                handler: self.in_words(),
+            });
         }
-        if let Some((_, state)) = spec.states.iter().find(|(id, _)| !provisions.states.contains(id)) {
-            return Err(BuildError::NoState { handler: self.in_words(), state });
+        if let Some((_, state)) = spec
+            .states
+            .iter()
+            .find(|(id, _)| !provisions.states.contains(id))
+        {
+            return Err(BuildError::NoState {
+                handler: self.in_words(),
+                state,
+            });
         }
         if let Some(fault) = spec.faults.first() {
             return Err(self.fault(fault));
         }
-        if [lifetime, flow_lifetime].into_iter().flatten().any(|lifetime| lifetime < SHORTEST) {
+        if [lifetime, flow_lifetime]
+            .into_iter()
+            .flatten()
+            .any(|lifetime| lifetime < SHORTEST)
+        {
             return Err(self.fault("a lifetime must be at least one millisecond"));
         }
         if schema.get("type") != Some(&Value::from("object")) {
-            return Err(self.fault("its arguments must be a struct with named fields (an object on the wire)"));
+            return Err(self.fault(
+                "its arguments must be a struct with named fields (an object on the wire)",
+            ));
         }
-        let validator = schema::compile(schema)
-            .map_err(|error| self.fault(format_args!("the schema of its arguments does not compile: {error}")))?;
+        let validator = schema::compile(schema).map_err(|error| {
+            self.fault(format_args!(
+                "the schema of its arguments does not compile: {error}"
+            ))
+        })?;
         let lifetime = lifetime.unwrap_or(provisions.limits.lifetime);
         Ok(Registered {
             surface: self.surface,
@@ -213,7 +288,9 @@ impl Named<'_> {
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,
             lifetime,
-            flow_lifetime: flow_lifetime.unwrap_or(provisions.limits.flow_lifetime).max(lifetime),
+            flow_lifetime: flow_lifetime
+                .unwrap_or(provisions.limits.flow_lifetime)
+                .max(lifetime),
             start,
         })
     }
@@ -222,7 +299,9 @@ impl Named<'_> {
     fn arguments(&self, schema: &Value) -> Result<Vec<PromptArgument>, BuildError> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let required = schema.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|required| required.iter().any(|known| known == name));
+        let is_required = |name: &str| {
+            required.is_some_and(|required| required.iter().any(|known| known == name))
+        };
         properties
             .into_iter()
             .flatten()
@@ -247,7 +326,9 @@ fn takes_text(property: &Value) -> bool {
     match property.get("type") {
         Some(Value::Array(kinds)) => kinds.iter().any(is_text),
         Some(kind) => is_text(kind),
-        None => ["$ref", "anyOf", "oneOf", "enum", "const"].iter().any(|keyword| property.get(keyword).is_some()),
+        None => ["$ref", "anyOf", "oneOf", "enum", "const"]
+            .iter()
+            .any(|keyword| property.get(keyword).is_some()),
     }
 }
 

@@ -65,9 +65,14 @@ impl ToolError {
         self.not_done
     }
 
+    /// The text that was meant for the caller, if there is one.
+    pub(crate) fn said(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
     /// The text that the caller may read.
     pub(crate) fn public(&self) -> &str {
-        self.text.as_deref().unwrap_or(OPAQUE)
+        self.said().unwrap_or(OPAQUE)
     }
 
     /// Writes the cause, with its sources, to the log; what is left is what the caller may read, so that a cause is

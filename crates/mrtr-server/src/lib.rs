@@ -4,6 +4,7 @@
 mod auth;
 mod builder;
 mod call;
+mod catalogue;
 mod encoding;
 mod error;
 mod extract;
@@ -14,10 +15,14 @@ mod http;
 mod ledgering;
 mod limits;
 mod methods;
+mod prompt;
 mod question;
+mod registered;
 mod reply;
+mod resource;
 mod schema;
 mod server;
+mod template;
 mod tool;
 
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
@@ -28,10 +33,12 @@ pub use crate::flow::{Ask, DurableFlow, Flow};
 pub use crate::form::FormError;
 pub use crate::handler::{ExtractAll, Handler};
 pub use crate::limits::Limits;
+pub use crate::prompt::{IntoPromptResult, Prompt, PromptResult, prompt};
 pub use crate::question::{Answer, Form, Question, QuestionError, Rendered};
+pub use crate::resource::{IntoResourceResult, Resource, ResourceResult, resource, template};
 pub use crate::server::Server;
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
-pub use mrtr_protocol::{Kind, ToolAnnotations};
+pub use mrtr_protocol::{Kind, PromptMessage, ResourceContents, ToolAnnotations};
 pub use mrtr_state::Principal;
 
 /// The README's code compiles.

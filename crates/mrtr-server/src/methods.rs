@@ -1,8 +1,8 @@
 //! Methods that only say what there is.
 
 use mrtr_protocol::{
-    CacheScope, DiscoverResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, Members, REVISION,
+    CacheScope, DiscoverResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, Members, REVISION,
 };
 
 use crate::reply::Reply;

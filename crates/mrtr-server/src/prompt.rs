@@ -53,8 +53,15 @@ where
     H::Output: IntoPromptResult,
     A: ExtractAll + Send + 'static,
 {
-    let start = registered::start(handler, |output: H::Output, _| output.into_prompt_result().map(Content::Prompt));
-    Prompt { name: name.into(), title: None, description: None, draft: Draft::new::<A>(start) }
+    let start = registered::start(handler, |output: H::Output, _| {
+        output.into_prompt_result().map(Content::Prompt)
+    });
+    Prompt {
+        name: name.into(),
+        title: None,
+        description: None,
+        draft: Draft::new::<A>(start),
+    }
 }
 
 impl Prompt {
@@ -85,7 +92,9 @@ impl Prompt {
 
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prompt").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Prompt")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

@@ -49,8 +49,9 @@ pub(crate) enum Content {
 }
 
 /// Extracts, and starts the body.
-pub(crate) type Start =
-    Arc<dyn Fn(&mut Call<'_>) -> Result<Body<Result<Content, ToolError>>, ExtractError> + Send + Sync>;
+pub(crate) type Start = Arc<
+    dyn Fn(&mut Call<'_>) -> Result<Body<Result<Content, ToolError>>, ExtractError> + Send + Sync,
+>;
 
 /// The start of a handler whose output `finish` turns into content, given the URI or name that was asked for.
 pub(crate) fn start<H, A>(
@@ -67,7 +68,9 @@ where
         let target = call.target().to_owned();
         // Called inside the body, so that whatever it does before its first await is the body's too.
         let (handler, finish) = (handler.clone(), finish.clone());
-        Ok(Box::pin(async move { finish(handler.call(arguments).await, &target) }))
+        Ok(Box::pin(async move {
+            finish(handler.call(arguments).await, &target)
+        }))
     })
 }
 
@@ -83,7 +86,12 @@ impl Draft {
     pub(crate) fn new<A: ExtractAll>(start: Start) -> Self {
         let mut spec = Spec::default();
         A::describe_all(&mut spec);
-        Self { spec, start, lifetime: None, flow_lifetime: None }
+        Self {
+            spec,
+            start,
+            lifetime: None,
+            flow_lifetime: None,
+        }
     }
 }
 

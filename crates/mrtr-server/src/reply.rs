@@ -19,6 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::error::ToolError;
 use crate::flow::end::End;
 use crate::flow::journal::MalformedAnswer;
+use crate::registered::{Content, Registered, Surface};
 
 /// A request's answer before it is put into its envelope: `result` or `error`, and the HTTP status it travels with.
 #[derive(Debug)]
@@ -105,14 +106,45 @@ impl Reply {
         Self::of(Answer::Final, result)
     }
 
-    /// A tool's own result.
-    pub(crate) fn tool_result(result: &CallToolResult) -> Self {
-        let kind = if result.is_error {
-            Answer::Failed
-        } else {
-            Answer::Final
-        };
-        Self::of(kind, result)
+    /// What a handler came to.
+    pub(crate) fn content(content: Content, info: &Implementation) -> Self {
+        match content {
+            Content::Tool(mut result) => {
+                result.meta = result.meta.with_server_info(info);
+                let kind = if result.is_error {
+                    Answer::Failed
+                } else {
+                    Answer::Final
+                };
+                Self::of(kind, &result)
+            }
+            Content::Prompt(mut result) => {
+                result.meta = result.meta.with_server_info(info);
+                Self::result(&result)
+            }
+            Content::Resource(mut result) => {
+                result.meta = result.meta.with_server_info(info);
+                Self::result(&result)
+            }
+        }
+    }
+
+    /// Nothing of this name or URI.
+    pub(crate) fn nothing_there(surface: Surface, target: &str) -> Self {
+        match surface {
+            Surface::Resource => {
+                Self::error(StatusCode::OK, ErrorObject::resource_not_found(target))
+            }
+            surface => Self::invalid_params(format!("Unknown {surface}: {target}")),
+        }
+    }
+
+    /// Arguments that fail the schema: a tool's are the model's to mend, a prompt's the client's.
+    pub(crate) fn invalid_arguments(surface: Surface, text: String) -> Self {
+        match surface {
+            Surface::Tool => Self::failed(surface, text),
+            Surface::Prompt | Surface::Resource => Self::invalid_params(text),
+        }
     }
 
     pub(crate) fn asking(result: &impl Serialize) -> Self {
@@ -141,13 +173,20 @@ impl Reply {
         )
     }
 
-    /// A result that tells the model that the call failed, and what helps.
-    pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self::of(Answer::Failed, &CallToolResult::error(text))
+    /// That the request failed, and what helps: a result for the model where there is one for that, an error elsewhere.
+    pub(crate) fn failed(surface: Surface, text: impl Into<String>) -> Self {
+        match surface {
+            Surface::Tool => Self::of(Answer::Failed, &CallToolResult::error(text)),
+            Surface::Prompt | Surface::Resource => Self::internal(text),
+        }
     }
 
-    pub(crate) fn tool_error(tool: &str, error: ToolError) -> Self {
-        Self::failed(error.logged(tool).public())
+    pub(crate) fn handler_error(handler: &Registered, error: ToolError) -> Self {
+        let error = error.logged(&handler.name);
+        match error.said() {
+            Some(text) => Self::failed(handler.surface, text),
+            None => Self::failed(handler.surface, format!("The {} failed.", handler.surface)),
+        }
     }
 
     /// A requestState that does not hold.
@@ -226,52 +265,60 @@ impl Reply {
         ))
     }
 
-    /// A tool that must stop asking, and why.
-    pub(crate) fn stopped(why: &str, standing: &Standing) -> Self {
-        Self::failed(format!("The tool stopped: {why}.{}", standing.note()))
+    /// A handler that must stop asking, and why.
+    pub(crate) fn stopped(handler: &Registered, why: &str, standing: &Standing) -> Self {
+        let text = format!("The {} stopped: {why}.{}", handler.surface, standing.note());
+        Self::failed(handler.surface, text)
     }
 
     /// A question that cannot be put.
-    pub(crate) fn unaskable(tool: &str, why: &str, standing: &Standing) -> Self {
+    pub(crate) fn unaskable(handler: &Registered, why: &str, standing: &Standing) -> Self {
+        let Registered { surface, name, .. } = handler;
         Self::internal(format!(
-            "Tool {tool:?} cannot ask: {why}.{}",
+            "The {surface} {name:?} cannot ask: {why}.{}",
             standing.note()
         ))
     }
 
     /// What the framework could not deliver.
-    pub(crate) fn ended(tool: &str, end: &End, standing: &Standing, opaque: bool) -> Self {
+    pub(crate) fn ended(
+        handler: &Registered,
+        end: &End,
+        standing: &Standing,
+        opaque: bool,
+    ) -> Self {
         let note = standing.note();
+        let who = format!("The {} {:?}", handler.surface, handler.name);
         let fault = |what: String| {
-            tracing::error!(tool, "{what}");
-            Self::internal(format!("{what}.{note}"))
+            tracing::error!("{who} {what}");
+            Self::internal(format!("{who} {what}.{note}"))
         };
         match end {
             End::Undeclared(kind) => Self::undeclared(*kind, standing),
             End::UsedTwice(name) => fault(format!(
-                "Tool {tool:?} used {name} twice in one run; number the keys of a loop"
+                "used {name} twice in one run; number the keys of a loop"
             )),
             End::Nested(name) => fault(format!(
-                "Tool {tool:?} used {name} inside a `memo` or `once`; ask, keep and act one after another"
+                "used {name} inside a `memo` or `once`; ask, keep and act one after another"
             )),
             End::OutsideItsBody(name) => fault(format!(
-                "Tool {tool:?} used {name} outside its own body; a `Flow` must not move to another task"
+                "used {name} outside its own body; a `Flow` must not move to another task"
             )),
             End::Unaskable { key, error } => {
-                tracing::error!(tool, key, %error, "a question cannot be put");
-                Self::unaskable(tool, "the server's log has the reason", standing)
+                tracing::error!(key, %error, "a question cannot be put");
+                Self::unaskable(handler, "the server's log has the reason", standing)
             }
             End::Value { name, error } => {
                 // Its text may hold the value.
-                tracing::error!(tool, %name, kind = ?error.classify(), line = error.line(), column = error.column(), "a kept value does not fit its type");
+                tracing::error!(%name, kind = ?error.classify(), line = error.line(), column = error.column(), "a kept value does not fit its type");
                 Self::internal(format!(
-                    "Tool {tool:?} keeps a value in {name} that does not fit its type.{note}"
+                    "{who} keeps a value in {name} that does not fit its type.{note}"
                 ))
             }
             End::StepLost { step, why } => {
-                tracing::error!(tool, step, why, "a step's outcome cannot be kept");
+                tracing::error!(step, why, "a step's outcome cannot be kept");
                 Self::internal(format!(
-                    "Step {step:?} of tool {tool:?} took effect, but its outcome could not be kept.{note}"
+                    "Step {step:?} took effect, but its outcome could not be kept.{note}"
                 ))
             }
             End::StepInProgress { retry_after } if standing.may_repeat() => {
@@ -295,9 +342,12 @@ impl Reply {
             }
             End::FlowExpired => Self::rejected(Reason::Expired, Consequence::WithLedger, opaque),
             End::StaleEpoch => Self::rejected(Reason::StaleEpoch, Consequence::WithLedger, opaque),
-            End::Cancelled => Self::failed(format!(
-                "The call was cancelled when its connection closed; no further step was taken.{note}"
-            )),
+            End::Cancelled => Self::failed(
+                handler.surface,
+                format!(
+                    "The call was cancelled when its connection closed; no further step was taken.{note}"
+                ),
+            ),
         }
     }
 

@@ -82,7 +82,15 @@ where
         output.into_resource_result(uri).map(Content::Resource)
     });
     let draft = Draft::new::<A>(start);
-    Resource { uri, is_template, name: None, title: None, description: None, mime_type: None, draft }
+    Resource {
+        uri,
+        is_template,
+        name: None,
+        title: None,
+        description: None,
+        mime_type: None,
+        draft,
+    }
 }
 
 impl Resource {
@@ -125,7 +133,9 @@ impl Resource {
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resource").field("uri", &self.uri).finish_non_exhaustive()
+        f.debug_struct("Resource")
+            .field("uri", &self.uri)
+            .finish_non_exhaustive()
     }
 }
 
@@ -164,7 +174,10 @@ impl IntoResourceResult for &'static str {
 /// Bytes: published as base64.
 impl IntoResourceResult for Vec<u8> {
     fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
-        Ok(ResourceResult::new(vec![ResourceContents::blob(uri, STANDARD.encode(self))]))
+        Ok(ResourceResult::new(vec![ResourceContents::blob(
+            uri,
+            STANDARD.encode(self),
+        )]))
     }
 }
 

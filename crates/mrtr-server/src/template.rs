@@ -20,7 +20,7 @@ enum Part {
 /// Why a text is not a template that this server can match.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum TemplateError {
+pub(crate) enum TemplateError {
     /// A brace without its other.
     #[error("a brace has no counterpart")]
     Brace,
@@ -31,7 +31,9 @@ pub enum TemplateError {
     #[error("the variable `{0}` occurs twice")]
     Twice(String),
     /// Two variables with nothing between them.
-    #[error("nothing stands between `{0}` and the variable before it, so that a URI could be read in two ways")]
+    #[error(
+        "nothing stands between `{0}` and the variable before it, so that a URI could be read in two ways"
+    )]
     Adjacent(String),
     /// No variable at all.
     #[error("it has no variable; use `resource` for one URI")]
@@ -75,7 +77,9 @@ impl Template {
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Variable(own) if own == name))
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::Variable(own) if own == name))
     }
 
     /// The variables of a URI that fits. Each stands for the shortest text up to what follows it, so that a URI is read in
@@ -133,17 +137,35 @@ mod tests {
     use super::*;
 
     fn variables(template: &str, uri: &str) -> Option<Value> {
-        Template::parse(template).unwrap().variables(uri).map(Value::Object)
+        Template::parse(template)
+            .unwrap()
+            .variables(uri)
+            .map(Value::Object)
     }
 
     #[test]
     fn uris_that_fit_give_their_variables() {
         let json = |text: &str| Some(serde_json::from_str::<Value>(text).unwrap());
-        assert_eq!(variables("note://{day}", "note://monday"), json(r#"{"day":"monday"}"#));
-        assert_eq!(variables("note://{day}.md", "note://mon.md.md"), json(r#"{"day":"mon.md"}"#));
-        assert_eq!(variables("a://{x}/b/{y}", "a://1/b/2"), json(r#"{"x":"1","y":"2"}"#));
-        assert_eq!(variables("a://{x}-{y}", "a://1-2-3"), json(r#"{"x":"1","y":"2-3"}"#));
-        assert_eq!(variables("a://{x}", "a://caf%C3%A9%2F"), json("{\"x\":\"caf\u{e9}/\"}"));
+        assert_eq!(
+            variables("note://{day}", "note://monday"),
+            json(r#"{"day":"monday"}"#)
+        );
+        assert_eq!(
+            variables("note://{day}.md", "note://mon.md.md"),
+            json(r#"{"day":"mon.md"}"#)
+        );
+        assert_eq!(
+            variables("a://{x}/b/{y}", "a://1/b/2"),
+            json(r#"{"x":"1","y":"2"}"#)
+        );
+        assert_eq!(
+            variables("a://{x}-{y}", "a://1-2-3"),
+            json(r#"{"x":"1","y":"2-3"}"#)
+        );
+        assert_eq!(
+            variables("a://{x}", "a://caf%C3%A9%2F"),
+            json("{\"x\":\"caf\u{e9}/\"}")
+        );
     }
 
     #[test]

@@ -51,8 +51,16 @@ where
     H::Output: IntoToolResult,
     A: ExtractAll + Send + 'static,
 {
-    let start = registered::start(handler, |output: H::Output, _| output.into_tool_result().map(Content::Tool));
-    Tool { name: name.into(), title: None, description: None, annotations: None, draft: Draft::new::<A>(start) }
+    let start = registered::start(handler, |output: H::Output, _| {
+        output.into_tool_result().map(Content::Tool)
+    });
+    Tool {
+        name: name.into(),
+        title: None,
+        description: None,
+        annotations: None,
+        draft: Draft::new::<A>(start),
+    }
 }
 
 impl Tool {

@@ -21,13 +21,15 @@ use crate::flow::durable::{Durable, Steps};
 use crate::flow::end::End;
 use crate::flow::journal::{Journal, OpenQuestion};
 use crate::flow::run::{Finish, Run};
+use crate::registered::Registered;
 use crate::reply::{Reply, Standing};
-use crate::server::{Inner, RegisteredTool, Running};
+use crate::server::{Inner, Running};
 
 /// One body to run: everything owned, so that it can outlive its connection.
 pub(super) struct Job {
     pub(super) inner: Arc<Inner>,
-    pub(super) tool: Arc<RegisteredTool>,
+    pub(super) handler: Arc<Registered>,
+    pub(super) target: Box<str>,
     pub(super) requester: Requester,
     pub(super) arguments: Value,
     /// Present when the tool asks.
@@ -138,7 +140,7 @@ impl Job {
 
     /// Runs the body and turns what came of it into a reply.
     async fn run(mut self, record: &Record) -> Reply {
-        let tool = Arc::clone(&self.tool);
+        let handler = Arc::clone(&self.handler);
         let opaque = self.inner.opaque_rejections;
         let cell = match &mut self.flow {
             Some((frame, request)) => {
@@ -155,39 +157,39 @@ impl Job {
         };
         let standing = || record.standing(cell.durable.as_ref());
         let mut call = Call {
-            arguments: tool
+            arguments: handler
                 .takes_arguments
                 .then(|| std::mem::take(&mut self.arguments)),
+            target: &self.target,
             principal: &self.requester.principal,
             states: &self.inner.states,
             cell: self.flow.is_some().then_some(&cell),
         };
         // An extractor is the author's code too.
-        let started = catch_unwind(AssertUnwindSafe(|| (tool.start)(&mut call)));
+        let started = catch_unwind(AssertUnwindSafe(|| (handler.start)(&mut call)));
         let body = match started {
             Ok(Ok(body)) => body,
-            Err(_panic) => return panicked(&tool, &standing()),
-            Ok(Err(ExtractError::Refused(error))) => return Reply::tool_error(tool.name(), error),
-            Ok(Err(error @ ExtractError::Arguments)) => return Reply::failed(error.to_string()),
+            Err(_panic) => return panicked(&handler, &standing()),
+            Ok(Err(ExtractError::Refused(error))) => return Reply::handler_error(&handler, error),
+            Ok(Err(error @ ExtractError::Arguments)) => {
+                return Reply::invalid_arguments(handler.surface, error.to_string());
+            }
             Ok(Err(error)) => {
-                tracing::error!(tool = tool.name(), %error, "an extractor failed");
-                return Reply::internal("The tool's handler could not be given what it takes.");
+                tracing::error!(%error, "an extractor failed");
+                return Reply::internal("The handler could not be given what it takes.");
             }
         };
         let run = Run::new(Arc::clone(&cell), body);
         match alive(self.inner.limits.lease, &cell, record.owner(), run).await {
-            Finish::Done(Ok(mut result)) => {
-                result.meta = result.meta.with_server_info(&self.inner.info);
-                Reply::tool_result(&result)
-            }
-            Finish::Done(Err(error)) => Reply::tool_error(tool.name(), error),
+            Finish::Done(Ok(content)) => Reply::content(content, &self.inner.info),
+            Finish::Done(Err(error)) => Reply::handler_error(&handler, error),
             Finish::Ended(end) => {
                 if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {
                     durability.forget_epoch();
                 }
-                Reply::ended(tool.name(), &end, &standing(), opaque)
+                Reply::ended(&handler, &end, &standing(), opaque)
             }
-            Finish::Panicked => panicked(&tool, &standing()),
+            Finish::Panicked => panicked(&handler, &standing()),
             Finish::Asks(open) => self.ask(&cell, open, &standing()),
         }
     }
@@ -221,9 +223,9 @@ impl Job {
 
     /// Seals what the flow must remember and asks.
     fn ask(self, cell: &FlowCell, open: Vec<Open>, standing: &Standing) -> Reply {
-        let tool = self.tool.name();
+        let handler = Arc::clone(&self.handler);
         let (Some(envelope), Some((frame, request))) = (&self.inner.envelope, self.flow) else {
-            return Reply::unaskable(tool, "the server has no codec", standing);
+            return Reply::unaskable(&handler, "the server has no codec", standing);
         };
         let round = frame.round + 1;
         if round > self.inner.limits.rounds {
@@ -232,11 +234,15 @@ impl Job {
                 "it has asked in {} rounds, which is as many as this server permits, and wanted to ask again",
                 frame.round
             );
-            return Reply::stopped(&why, standing);
+            return Reply::stopped(&handler, &why, standing);
         }
         let now = self.inner.clock.now();
         if now >= frame.flow_exp {
-            return Reply::stopped("the call has been open for too long to ask again", standing);
+            return Reply::stopped(
+                &handler,
+                "the call has been open for too long to ask again",
+                standing,
+            );
         }
         let mut journal = cell.take_journal();
         let mut requests = InputRequests::default();
@@ -246,7 +252,7 @@ impl Job {
                 .open
                 .push(OpenQuestion(key.to_string(), rendered.kind(), digest));
             if requests.insert(key, rendered.into_request()).is_err() {
-                return Reply::unaskable(tool, "it used a key twice", standing);
+                return Reply::unaskable(&handler, "it used a key twice", standing);
             }
         }
         let binding = Binding {
@@ -261,7 +267,7 @@ impl Job {
                 round,
                 epoch: frame.epoch,
                 iat: now,
-                exp: now.saturating_add(self.tool.lifetime).min(frame.flow_exp),
+                exp: now.saturating_add(handler.lifetime).min(frame.flow_exp),
                 data,
             };
             envelope.seal(&binding, &draft)
@@ -273,15 +279,19 @@ impl Job {
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, "a round cannot be put");
-                Reply::unaskable(tool, "the server's log has the reason", standing)
+                Reply::unaskable(&handler, "the server's log has the reason", standing)
             }
             Err(error @ SealError::TooLarge { .. }) => {
                 tracing::error!(%error, "a state cannot be sealed; keep less in memos and answers");
-                Reply::unaskable(tool, "what it keeps does not fit into a state", standing)
+                Reply::unaskable(
+                    &handler,
+                    "what it keeps does not fit into a state",
+                    standing,
+                )
             }
             Err(error) => {
                 tracing::error!(%error, "a state cannot be sealed");
-                Reply::unaskable(tool, "the server's log has the reason", standing)
+                Reply::unaskable(&handler, "the server's log has the reason", standing)
             }
         }
     }
@@ -302,8 +312,8 @@ fn seal(
     with(nonce, &data)
 }
 
-fn panicked(tool: &RegisteredTool, standing: &Standing) -> Reply {
-    tracing::error!(tool = tool.name(), "a handler panicked");
+fn panicked(handler: &Registered, standing: &Standing) -> Reply {
+    tracing::error!(handler = handler.name, "a handler panicked");
     Reply::panicked(standing)
 }
 

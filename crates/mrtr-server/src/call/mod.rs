@@ -1,11 +1,11 @@
-//! One `tools/call`, from its params to its reply.
+//! One `tools/call`, `prompts/get` or `resources/read`, from its params to its reply.
 //!
 //! ```text
-//! params ── tool? arguments an object?                               -32602, nothing spent
+//! params ── known? arguments an object?                              -32602, nothing spent
 //!    │
 //!    ├─ with requestState: open ── claims, principal, request         rejected, nothing spent (late: looked up)
 //!    │                      └─ journal receives the answers            -32602, nothing spent
-//!    ├─ arguments against the published schema                         isError, nothing spent
+//!    ├─ arguments against the published schema                         isError or -32602, nothing spent
 //!    │
 //!    ├─ nothing to record: the body runs in the request's own future, and goes with it
 //!    └─ with a ledger: one task holds claim, body, settling and heartbeats; the connection may go
@@ -18,22 +18,23 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mrtr_ledger::{Account, Fingerprint, LedgerError};
-use mrtr_protocol::{CallToolParams, InputResponses, KindSet};
+use mrtr_protocol::{CallToolParams, GetPromptParams, InputResponses, KindSet, ReadResourceParams};
 use mrtr_state::{
     Binding, Consequence, Epoch, FlowId, Principal, Reason, Rejected, RequestDigest, Timestamp,
     VerifiedState, random,
 };
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use self::job::Job;
 use self::row::Row;
 use crate::flow::journal::{Journal, OpenQuestion};
+use crate::registered::{Registered, Surface};
 use crate::reply::Reply;
 use crate::schema;
-use crate::server::{Inner, RegisteredTool};
+use crate::server::Inner;
 
 /// Who calls, and what this request says of its client.
 #[derive(Debug, Clone)]
@@ -60,34 +61,88 @@ struct Round {
     fingerprint: Fingerprint,
 }
 
-/// Answers one `tools/call`.
-pub(crate) async fn call_tool(
-    inner: &Arc<Inner>,
-    requester: Requester,
-    params: &CallToolParams<'_>,
-) -> Reply {
-    let Some(tool) = inner.tool(&params.name) else {
-        return Reply::invalid_params(format!("Unknown tool: {}", params.name));
+/// A request that may be answered with a question: what it addresses, and what it carries.
+pub(crate) struct Asked<'a> {
+    pub(crate) surface: Surface,
+    /// The tool's or prompt's name, or the resource's URI.
+    pub(crate) target: Cow<'a, str>,
+    pub(crate) arguments: Option<&'a RawValue>,
+    pub(crate) responses: Option<&'a RawValue>,
+    pub(crate) state: Option<&'a RawValue>,
+}
+
+impl<'a> From<CallToolParams<'a>> for Asked<'a> {
+    fn from(params: CallToolParams<'a>) -> Self {
+        Self {
+            surface: Surface::Tool,
+            target: params.name,
+            arguments: params.arguments,
+            responses: params.input_responses,
+            state: params.request_state,
+        }
+    }
+}
+
+impl<'a> From<GetPromptParams<'a>> for Asked<'a> {
+    fn from(params: GetPromptParams<'a>) -> Self {
+        Self {
+            surface: Surface::Prompt,
+            target: params.name,
+            arguments: params.arguments,
+            responses: params.input_responses,
+            state: params.request_state,
+        }
+    }
+}
+
+impl<'a> From<ReadResourceParams<'a>> for Asked<'a> {
+    fn from(params: ReadResourceParams<'a>) -> Self {
+        Self {
+            surface: Surface::Resource,
+            target: params.uri,
+            arguments: None,
+            responses: params.input_responses,
+            state: params.request_state,
+        }
+    }
+}
+
+/// Answers one `tools/call`, `prompts/get` or `resources/read`.
+pub(crate) async fn answer(inner: &Arc<Inner>, requester: Requester, asked: &Asked<'_>) -> Reply {
+    let mut variables = None;
+    let handler = match asked.surface {
+        Surface::Tool => inner.catalogue.tool(&asked.target),
+        Surface::Prompt => inner.catalogue.prompt(&asked.target),
+        Surface::Resource => inner.catalogue.resource(&asked.target).map(|found| {
+            variables = found.variables;
+            found.handler
+        }),
+    };
+    let Some(handler) = handler else {
+        return Reply::nothing_there(asked.surface, &asked.target);
     };
     // A span that tells flows apart without naming them: a hash of the flow's id, never a state, key or argument.
     let span = tracing::info_span!(
-        "tools/call",
-        tool = tool.name(),
+        "call",
+        method = handler.surface.method(),
+        name = handler.name,
         flow = tracing::field::Empty,
         round = tracing::field::Empty
     );
-    let reply = call(inner, tool, requester, params).instrument(span).await;
+    let reply = call(inner, handler, requester, asked, variables)
+        .instrument(span)
+        .await;
     reply.naming(&inner.info)
 }
 
 async fn call(
     inner: &Arc<Inner>,
-    tool: &Arc<RegisteredTool>,
+    handler: &Arc<Registered>,
     requester: Requester,
-    params: &CallToolParams<'_>,
+    asked: &Asked<'_>,
+    variables: Option<Map<String, Value>>,
 ) -> Reply {
-    let text = params.arguments.map(RawValue::get);
-    let (flow, round) = match enter(inner, tool, &requester, params).await {
+    let (flow, round) = match enter(inner, handler, &requester, asked).await {
         Ok(entered) => entered,
         Err(reply) => return reply,
     };
@@ -96,20 +151,23 @@ async fn call(
         span.record("flow", tracing::field::debug(&frame.flow));
         span.record("round", frame.round);
     }
+    let text = asked.arguments.map(RawValue::get);
     let arguments = match text.map(serde_json::from_str).transpose() {
-        Ok(arguments) => arguments.unwrap_or_else(|| Value::Object(Default::default())),
+        Ok(arguments) => arguments.unwrap_or_else(|| Value::Object(variables.unwrap_or_default())),
         Err(_) => return Reply::invalid_params("`arguments` cannot be read"),
     };
-    if let Some(fault) = schema::fault(&tool.validator, &arguments) {
-        return Reply::failed(format!("Invalid arguments for {}: {fault}", tool.name()));
+    if let Some(fault) = schema::fault(&handler.validator, &arguments) {
+        let text = format!("Invalid arguments for {}: {fault}", handler.name);
+        return Reply::invalid_arguments(handler.surface, text);
     }
 
     let cancelled = CancellationToken::new();
     let disconnect = cancelled.clone().drop_guard();
-    let records = inner.durability.is_some() && (round.is_some() || tool.acts_once);
+    let records = inner.durability.is_some() && (round.is_some() || handler.acts_once);
     let job = Job {
         inner: Arc::clone(inner),
-        tool: Arc::clone(tool),
+        handler: Arc::clone(handler),
+        target: asked.target.as_ref().into(),
         requester,
         arguments,
         flow,
@@ -127,52 +185,51 @@ async fn call(
     })
 }
 
-/// The flow that the call is in, if its tool asks, and the round to be claimed, if there is a ledger. Checks everything
+/// The flow that the call is in, if its handler asks, and the round to be claimed, if there is a ledger. Checks everything
 /// about the state and the answers; spends nothing.
 async fn enter(
     inner: &Inner,
-    tool: &RegisteredTool,
+    handler: &Registered,
     requester: &Requester,
-    params: &CallToolParams<'_>,
+    asked: &Asked<'_>,
 ) -> Result<(Option<(Frame, RequestDigest)>, Option<Round>), Reply> {
-    if !tool.asks && params.request_state.is_none() {
-        return Ok((None, None));
+    if asked.state.is_none() {
+        // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
+        responses(asked)?;
+        if !handler.asks {
+            return Ok((None, None));
+        }
     }
-    let Some(request) = digest(tool.name(), params.arguments.map(RawValue::get)) else {
+    let Some(request) = digest(asked) else {
         return Err(Reply::invalid_params("`arguments` cannot be read"));
     };
-    let Some(state) = params.request_state else {
-        // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
-        responses(params)?;
-        let frame = open_flow(inner, tool).await?;
+    let Some(state) = asked.state else {
+        let frame = open_flow(inner, handler).await?;
         return Ok((Some((frame, request)), None));
     };
-    let (frame, round) = reenter(inner, tool, requester, request, state, params).await?;
+    let (frame, round) = reenter(inner, handler, requester, request, state, asked).await?;
     Ok((Some((frame, request)), round))
 }
 
-fn responses<'a>(params: &CallToolParams<'a>) -> Result<InputResponses<'a>, Reply> {
-    let responses = params
-        .input_responses
-        .map(InputResponses::parse)
-        .transpose();
+fn responses<'a>(asked: &Asked<'a>) -> Result<InputResponses<'a>, Reply> {
+    let responses = asked.responses.map(InputResponses::parse).transpose();
     responses
         .map(Option::unwrap_or_default)
         .map_err(|error| Reply::invalid_params(format!("Malformed inputResponses: {error}")))
 }
 
-/// The digest of the originating request: method, tool and arguments, by value.
-fn digest(tool: &str, arguments: Option<&str>) -> Option<RequestDigest> {
-    let digest = RequestDigest::builder("tools/call", tool);
-    let digest = match arguments {
-        Some(text) => digest.json("arguments", text).ok()?,
+/// The digest of the originating request: method, target and arguments, by value.
+fn digest(asked: &Asked<'_>) -> Option<RequestDigest> {
+    let digest = RequestDigest::builder(asked.surface.method(), &asked.target);
+    let digest = match asked.arguments {
+        Some(text) => digest.json("arguments", text.get()).ok()?,
         None => digest.absent("arguments"),
     };
     Some(digest.finish())
 }
 
 /// Opens a flow.
-async fn open_flow(inner: &Inner, tool: &RegisteredTool) -> Result<Frame, Reply> {
+async fn open_flow(inner: &Inner, handler: &Registered) -> Result<Frame, Reply> {
     let epoch = match &inner.durability {
         None => None,
         Some(durability) => Some(durability.epoch(inner.clock.now()).await.map_err(|error| {
@@ -183,7 +240,7 @@ async fn open_flow(inner: &Inner, tool: &RegisteredTool) -> Result<Frame, Reply>
     let fresh = || -> Result<Frame, mrtr_state::RandomError> {
         Ok(Frame {
             flow: FlowId::from_bytes(random()?),
-            flow_exp: inner.clock.now().saturating_add(tool.flow_lifetime),
+            flow_exp: inner.clock.now().saturating_add(handler.flow_lifetime),
             round: 0,
             epoch,
             journal: Journal::open()?,
@@ -198,11 +255,11 @@ async fn open_flow(inner: &Inner, tool: &RegisteredTool) -> Result<Frame, Reply>
 /// Enters a flow again, with a state that came from outside.
 async fn reenter(
     inner: &Inner,
-    tool: &RegisteredTool,
+    handler: &Registered,
     requester: &Requester,
     request: RequestDigest,
     state: &RawValue,
-    params: &CallToolParams<'_>,
+    asked: &Asked<'_>,
 ) -> Result<(Frame, Option<Round>), Reply> {
     let (Some(envelope), Ok(token)) = (
         &inner.envelope,
@@ -215,7 +272,7 @@ async fn reenter(
         request,
     };
     let now = inner.clock.now();
-    let open = |epoch| envelope.open(&token, &binding, now, tool.lifetime, epoch);
+    let open = |epoch| envelope.open(&token, &binding, now, handler.lifetime, epoch);
     let opened = match &inner.durability {
         None => open(None),
         Some(durability) => {
@@ -239,13 +296,13 @@ async fn reenter(
     let state = match opened {
         Ok(state) => state,
         Err(rejected) => {
-            return Err(late_or_rejected(inner, requester, request, rejected, params, now).await);
+            return Err(late_or_rejected(inner, requester, request, rejected, asked, now).await);
         }
     };
     let Some(mut journal) = Journal::read(state.data()) else {
         return Err(reject(inner, Reason::Malformed));
     };
-    let responses = responses(params)?;
+    let responses = responses(asked)?;
     let answers =
         answers_digest(&journal, &responses).ok_or_else(|| reject(inner, Reason::Malformed))?;
     journal
@@ -304,7 +361,7 @@ async fn late_or_rejected(
     requester: &Requester,
     request: RequestDigest,
     rejected: Rejected,
-    params: &CallToolParams<'_>,
+    asked: &Asked<'_>,
     now: Timestamp,
 ) -> Reply {
     let rejection = reject(inner, rejected.reason());
@@ -315,7 +372,7 @@ async fn late_or_rejected(
         return rejection;
     }
     let row = Journal::read(late.data()).and_then(|journal| {
-        let answers = answers_digest(&journal, &responses(params).ok()?)?;
+        let answers = answers_digest(&journal, &responses(asked).ok()?)?;
         let fingerprint = Fingerprint::round(
             &late.nonce(),
             &requester.principal,

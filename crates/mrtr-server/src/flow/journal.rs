@@ -13,8 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use mrtr_protocol::elicit::AnswerError;
-use mrtr_protocol::{ElicitAction, InputResponses, Kind, Object};
+use mrtr_protocol::{AnswerError, ElicitAction, InputAnswer, InputResponses, Kind, Object};
 use mrtr_state::{JsonDigest, RandomError, random};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -128,14 +127,16 @@ impl Journal {
 
 /// Reads an answer as the kind that was asked; never guesses.
 fn read_as(kind: Kind, response: &RawValue) -> Result<Action, AnswerError> {
-    match ElicitAction::parse(response, kind)? {
-        ElicitAction::Accept {
-            content: Some(content),
-        } => Ok(Action::Accept(content.to_owned())),
-        ElicitAction::Accept { content: None } => Err(AnswerError::Content),
-        ElicitAction::Decline => Ok(Action::Decline),
-        ElicitAction::Cancel => Ok(Action::Cancel),
-    }
+    Ok(match InputAnswer::parse(response, kind)? {
+        InputAnswer::Elicit(ElicitAction::Accept { content }) => {
+            // Consent to open a page carries nothing.
+            Action::Accept(content.unwrap_or(RawValue::NULL).to_owned())
+        }
+        InputAnswer::Elicit(ElicitAction::Decline) => Action::Decline,
+        InputAnswer::Elicit(ElicitAction::Cancel) => Action::Cancel,
+        // A model's message or a list of folders is what was asked for; there is no declining it.
+        _ => Action::Accept(response.to_owned()),
+    })
 }
 
 /// A kind by its short, stable name.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue};
-use mrtr_protocol::{headers, method};
+use mrtr_protocol::headers;
 
 /// Why headers and body do not belong together: -32020, HTTP 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,13 +81,7 @@ impl<'h> Described<'h> {
 }
 
 /// The member of `params` that `Mcp-Name` mirrors, for the methods that require the header.
-pub(crate) fn named_by(method: &str) -> Option<&'static str> {
-    match method {
-        method::TOOLS_CALL | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        _ => None,
-    }
-}
+pub(crate) use mrtr_protocol::headers::name_source as named_by;
 
 /// The one value of a header; an empty one counts as missing.
 fn one<'h>(map: &'h HeaderMap, name: &'static str) -> Result<Option<&'h str>, Mismatch> {

@@ -34,15 +34,15 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use mrtr_ledger::Account;
 use mrtr_protocol::jsonrpc::{write_error, write_result};
 use mrtr_protocol::{
-    CallToolParams, ErrorObject, KindSet, Members, Message, REVISION, RequestId, RequestMeta, code,
-    method, strict,
+    CallToolParams, ErrorObject, GetPromptParams, KindSet, Members, Message, REVISION,
+    ReadResourceParams, RequestId, RequestMeta, code, method, strict,
 };
 use mrtr_state::Principal;
 use tower_service::Service;
 
 use self::headers::{Described, named_by};
 use crate::auth::AuthError;
-use crate::call::{Requester, call_tool};
+use crate::call::{Asked, Requester, answer as answer_call};
 use crate::methods;
 use crate::reply::Reply;
 use crate::server::{Inner, Server};
@@ -211,17 +211,12 @@ where
         .map_err(|error| invalid(&error))?;
     let requester = requester(&head, principal, capabilities.kinds());
 
-    let reply = match &*request.method {
-        method::TOOLS_CALL => match CallToolParams::of(&params) {
-            Ok(params) => call_tool(inner, requester, &params).await,
-            Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
-        },
-        method::TOOLS_LIST => methods::list_tools(inner, &params),
-        method::DISCOVER => methods::discover(inner),
-        unknown => {
+    let reply = match dispatch(inner, &request.method, &params, requester).await {
+        Some(reply) => reply,
+        None => {
             let error = ErrorObject::new(
                 code::METHOD_NOT_FOUND,
-                format!("Method not found: {unknown}"),
+                format!("Method not found: {}", request.method),
             );
             return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
         }
@@ -229,6 +224,41 @@ where
     Ok(match reply.outcome {
         Ok(result) => json(reply.status, write_result(&request.id, result.get())),
         Err(error) => json(reply.status, write_error(Some(&request.id), &error)),
+    })
+}
+
+/// `None`: no method of this name is served here.
+async fn dispatch(
+    inner: &Arc<Inner>,
+    name: &str,
+    params: &Members<'_>,
+    requester: Requester,
+) -> Option<Reply> {
+    let catalogue = &inner.catalogue;
+    let asked = match name {
+        method::TOOLS_CALL => CallToolParams::of(params).map(Asked::from),
+        method::PROMPTS_GET if !catalogue.prompts.is_empty() => {
+            GetPromptParams::of(params).map(Asked::from)
+        }
+        method::RESOURCES_READ if catalogue.has_resources() => {
+            ReadResourceParams::of(params).map(Asked::from)
+        }
+        method::DISCOVER => return Some(methods::discover(inner)),
+        method::TOOLS_LIST => return Some(methods::list_tools(inner, params)),
+        method::PROMPTS_LIST if !catalogue.prompts.is_empty() => {
+            return Some(methods::list_prompts(inner, params));
+        }
+        method::RESOURCES_LIST if catalogue.has_resources() => {
+            return Some(methods::list_resources(inner, params));
+        }
+        method::RESOURCES_TEMPLATES_LIST if catalogue.has_resources() => {
+            return Some(methods::list_templates(inner, params));
+        }
+        _ => return None,
+    };
+    Some(match asked {
+        Ok(asked) => answer_call(inner, requester, &asked).await,
+        Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
     })
 }
 
