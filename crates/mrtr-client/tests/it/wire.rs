@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use mrtr_client::{CallError, Client, Progress, ProtocolError, Repeat, RequestError};
+use mrtr_client::{
+    CallError, Client, HttpTransport, Progress, ProtocolError, Repeat, RequestError,
+};
 use mrtr_protocol::KnownError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -155,6 +157,52 @@ async fn redirects_are_not_followed() {
     );
     assert!(error.to_string().contains("redirects are not followed"));
     assert_eq!((server.count(), target.count()), (1, 0));
+}
+
+/// Runs [`with_a_proxy_in_the_environment`] in a process of its own: the environment of this one belongs to every test.
+async fn calls_beside_a_proxy(transport: &'static str) -> (usize, usize) {
+    let target = Server::start(|_, _| done("x")).await;
+    let proxy = Server::start(|_, _| done("x")).await;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child
+        .args([
+            "--exact",
+            "wire::with_a_proxy_in_the_environment",
+            "--ignored",
+        ])
+        .env("MRTR_TEST_TARGET", &target.url)
+        .env("MRTR_TEST_TRANSPORT", transport)
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy");
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, proxy.url.trim_end_matches("/mcp"));
+    }
+    let output = tokio::task::spawn_blocking(move || child.output())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    (target.count(), proxy.count())
+}
+
+#[tokio::test]
+async fn no_proxy_is_taken_from_the_environment() {
+    // reqwest left to itself would take it, so the environment is one that counts.
+    assert_eq!(calls_beside_a_proxy("reqwest").await, (0, 1));
+    assert_eq!(calls_beside_a_proxy("default").await, (1, 0));
+}
+
+#[tokio::test]
+#[ignore = "a child process of `no_proxy_is_taken_from_the_environment`"]
+async fn with_a_proxy_in_the_environment() {
+    let Ok(url) = std::env::var("MRTR_TEST_TARGET") else {
+        return;
+    };
+    let mut client = Client::builder(url);
+    if std::env::var("MRTR_TEST_TRANSPORT").as_deref() == Ok("reqwest") {
+        client = client.transport(HttpTransport::from_reqwest(reqwest::Client::new()));
+    }
+    client.build().unwrap().call_tool("t", ()).await.unwrap();
 }
 
 #[tokio::test]
