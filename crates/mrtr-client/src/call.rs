@@ -255,7 +255,7 @@ impl Client {
             other => return other,
         };
         // Without a new list the first error is the better one to tell.
-        if self.list_tools().await.is_err() {
+        if self.look_up_headers(&pending.tool).await.is_err() {
             return Err(error.into());
         }
         let fresh = self.headers(pending)?;

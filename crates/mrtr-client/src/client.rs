@@ -1,6 +1,6 @@
 //! Building a client, and the requests of one round: discovery and the list of tools.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,7 +59,7 @@ struct MetaParams<'a> {
 
 impl Client {
     /// More pages than this are taken for a list without end.
-    const MAX_PAGES: usize = 1_000;
+    const MAX_PAGES: usize = 100;
 
     /// Begins to build a client for the MCP endpoint at `url`.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
@@ -85,54 +85,93 @@ impl Client {
     /// A tool whose `x-mcp-header` annotations are invalid is left out, with a warning in the log, as the specification demands. The valid
     /// ones are remembered: calls of those tools carry the `Mcp-Param-*` headers.
     ///
+    /// The limits of one request hold for the whole list: all pages together may have
+    /// [`max_response_bytes`](ClientBuilder::max_response_bytes) and take [`request_timeout`](ClientBuilder::request_timeout). There may be
+    /// 100 pages.
+    ///
     /// # Errors
     ///
-    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
+    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor comes a second time, or after 100 pages.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
-        let mut tools = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..Self::MAX_PAGES {
-            let params = MetaParams {
-                cursor: cursor.as_deref(),
-                meta: &self.inner.meta,
-            };
-            let result = self
-                .exchange(method::TOOLS_LIST, Vec::new(), &params)
-                .await?;
-            let page: ListToolsResult = complete(method::TOOLS_LIST, &result)?;
-            tools.extend(page.tools);
-            if page.next_cursor.is_none() {
-                return Ok(self.remember_headers(tools));
-            }
-            if page.next_cursor == cursor {
-                break;
-            }
-            cursor = page.next_cursor;
-        }
-        Err(ProtocolError::EndlessPages.into())
-    }
-
-    /// Leaves out tools with invalid annotations, and keeps the valid annotations for calls.
-    fn remember_headers(&self, mut tools: Vec<Tool>) -> Vec<Tool> {
-        let mut all = HashMap::new();
-        tools.retain(|tool| match ParamHeaders::of(&tool.input_schema) {
-            Ok(headers) => {
-                if !headers.is_empty() {
-                    all.insert(tool.name.clone(), Arc::new(headers));
-                }
-                true
-            }
-            Err(error) => {
-                tracing::warn!(tool = %tool.name, %error, "a tool with invalid x-mcp-header annotations is left out");
-                false
-            }
-        });
+        let mut tools = self
+            .list(
+                method::TOOLS_LIST,
+                |page: ListToolsResult| (page.tools, page.next_cursor),
+                |_| false,
+            )
+            .await?;
+        let headers = take_headers(&mut tools);
         *self
             .inner
             .param_headers
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = all;
-        tools
+            .unwrap_or_else(PoisonError::into_inner) = headers;
+        Ok(tools)
+    }
+
+    /// Asks for the list of tools as far as the page that names `tool`, and remembers its arguments in headers.
+    pub(crate) async fn look_up_headers(&self, tool: &str) -> Result<(), RequestError> {
+        let mut tools = self
+            .list(
+                method::TOOLS_LIST,
+                |page: ListToolsResult| (page.tools, page.next_cursor),
+                |tools| tools.iter().any(|listed| listed.name == tool),
+            )
+            .await?;
+        tools.retain(|listed| listed.name == tool);
+        let found = take_headers(&mut tools).remove(tool);
+        let mut all = self
+            .inner
+            .param_headers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Some(headers) => all.insert(tool.to_owned(), headers),
+            None => all.remove(tool),
+        };
+        Ok(())
+    }
+
+    /// Asks for the pages of a list, and joins what `split` takes out of each; `enough` looks at each page and may end it early. One budget
+    /// of bytes and one of time for all of it.
+    async fn list<P: DeserializeOwned, I>(
+        &self,
+        method: &'static str,
+        split: impl Fn(P) -> (Vec<I>, Option<String>),
+        enough: impl Fn(&[I]) -> bool,
+    ) -> Result<Vec<I>, RequestError> {
+        let list = async {
+            let mut all = Vec::new();
+            let mut taken = 0;
+            let mut seen = HashSet::new();
+            let mut cursor: Option<String> = None;
+            for _ in 0..Self::MAX_PAGES {
+                let params = MetaParams {
+                    cursor: cursor.as_deref(),
+                    meta: &self.inner.meta,
+                };
+                let result = self
+                    .exchange_counted(method, Vec::new(), &params, Some(&mut taken))
+                    .await?;
+                let (items, next) = split(complete(method, &result)?);
+                let enough = enough(&items);
+                all.extend(items);
+                let Some(next) = next.filter(|_| !enough) else {
+                    return Ok(all);
+                };
+                if !seen.insert(next.clone()) {
+                    break;
+                }
+                cursor = Some(next);
+            }
+            Err(ProtocolError::EndlessPages.into())
+        };
+        match self.inner.request_timeout {
+            Some(after) => tokio::time::timeout(after, list)
+                .await
+                .unwrap_or(Err(RequestError::TimedOut { after })),
+            None => list.await,
+        }
     }
 
     /// What the last list said about a tool's arguments in headers.
@@ -149,6 +188,24 @@ impl Client {
     pub(crate) fn next_id(&self) -> RequestId {
         RequestId::from(self.inner.ids.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// Leaves out tools with invalid annotations, and gives the valid annotations.
+fn take_headers(tools: &mut Vec<Tool>) -> HashMap<String, Arc<ParamHeaders>> {
+    let mut all = HashMap::new();
+    tools.retain(|tool| match ParamHeaders::of(&tool.input_schema) {
+        Ok(headers) => {
+            if !headers.is_empty() {
+                all.insert(tool.name.clone(), Arc::new(headers));
+            }
+            true
+        }
+        Err(error) => {
+            tracing::warn!(tool = %tool.name, %error, "a tool with invalid x-mcp-header annotations is left out");
+            false
+        }
+    });
+    all
 }
 
 /// Reads the result of a method that may not ask.
@@ -251,7 +308,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes one answer may have, [`ClientBuilder::MAX_RESPONSE_BYTES`] by default.
+    /// How many bytes one answer may have, or all pages of a list together, [`ClientBuilder::MAX_RESPONSE_BYTES`] by default.
     pub fn max_response_bytes(mut self, limit: usize) -> Self {
         self.max_response_bytes = limit;
         self

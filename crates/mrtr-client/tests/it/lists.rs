@@ -1,10 +1,14 @@
 //! Discovery and the list of tools.
 
-use mrtr_client::{ProtocolError, RequestError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::Request;
+use mrtr_client::{Client, ClientBuilder, ProtocolError, RequestError, Transport, TransportFuture};
 use mrtr_protocol::CacheScope;
 use serde_json::{Value, json};
 
-use crate::script::{Reply, Server};
+use crate::script::{Recorder, Reply, Server};
 
 #[tokio::test]
 async fn discovers_a_server() {
@@ -83,6 +87,115 @@ async fn a_list_must_end() {
         "{error}"
     );
     assert_eq!(server.count(), 2);
+}
+
+/// Lists `pages` pages of one tool each, the cursor of page n being `cursor(n)`.
+fn pages(pages: usize, cursor: fn(usize) -> String) -> Recorder {
+    Recorder::new(move |n, _| {
+        let next = (n < pages).then(|| cursor(n));
+        page(&[&format!("t{n}")], next.as_deref())
+    })
+}
+
+async fn listed(
+    recorder: &Recorder,
+    set: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<usize, RequestError> {
+    let client = Client::builder("http://server.example/mcp").transport(recorder.clone());
+    let tools = set(client).build().unwrap().list_tools().await;
+    tools.map(|tools| tools.len())
+}
+
+#[tokio::test]
+async fn a_list_has_a_hundred_pages_and_no_cursor_twice() {
+    let server = pages(100, |n| n.to_string());
+    assert_eq!(listed(&server, |client| client).await.unwrap(), 100);
+    let server = pages(101, |n| n.to_string());
+    let error = listed(&server, |client| client).await.unwrap_err();
+    assert!(
+        matches!(error, RequestError::Protocol(ProtocolError::EndlessPages)),
+        "{error}"
+    );
+    assert_eq!(server.count(), 100);
+    // Three cursors in a ring.
+    let server = pages(50, |n| (n % 3).to_string());
+    let error = listed(&server, |client| client).await.unwrap_err();
+    assert!(
+        matches!(error, RequestError::Protocol(ProtocolError::EndlessPages)),
+        "{error}"
+    );
+    assert_eq!(server.count(), 4);
+}
+
+#[tokio::test]
+async fn all_pages_share_one_budget_of_bytes() {
+    let server = pages(10, |n| n.to_string());
+    let enough = |client: ClientBuilder| client.max_response_bytes(4_000);
+    assert_eq!(listed(&server, enough).await.unwrap(), 10);
+    let server = pages(90, |n| n.to_string());
+    let error = listed(&server, enough).await.unwrap_err();
+    assert!(
+        matches!(error, RequestError::TooLarge { limit: 4_000 }),
+        "{error}"
+    );
+    assert!((10..50).contains(&server.count()), "{}", server.count());
+    // On streams too, and what is no answer counts as well.
+    let streamed = |padding: usize| {
+        Recorder::new(move |n, seen| {
+            let next = if n < 20 {
+                format!(r#","nextCursor":"{n}""#)
+            } else {
+                String::new()
+            };
+            Reply::Stream(
+                vec![
+                    format!(": {}\n\n", "x".repeat(padding)),
+                    format!(
+                        "data: {{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"resultType\":\"complete\",\"tools\":[],\"ttlMs\":0,\"cacheScope\":\"private\"{next}}}}}\n\n",
+                        seen.id()
+                    ),
+                ],
+                false,
+            )
+        })
+    };
+    assert_eq!(listed(&streamed(1), enough).await.unwrap(), 0);
+    let error = listed(&streamed(1_000), enough).await.unwrap_err();
+    assert!(matches!(error, RequestError::TooLarge { .. }), "{error}");
+}
+
+/// Answers each request after 20 seconds of a clock that stands still.
+#[derive(Debug)]
+struct Slow(Recorder);
+
+impl Transport for Slow {
+    fn send(&self, request: Request<Bytes>) -> TransportFuture<'_> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            self.0.send(request).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pages_share_one_budget_of_time() {
+    for (count, good) in [(2, true), (50, false)] {
+        let server = pages(count, |n| n.to_string());
+        let client = Client::builder("http://server.example/mcp")
+            .transport(Slow(server.clone()))
+            .request_timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        let begun = tokio::time::Instant::now();
+        match client.list_tools().await {
+            Ok(tools) => assert!(good && tools.len() == count),
+            Err(error) => assert!(
+                !good && matches!(error, RequestError::TimedOut { .. }),
+                "{error}"
+            ),
+        }
+        assert!(begun.elapsed() <= Duration::from_secs(60));
+    }
 }
 
 #[tokio::test]
