@@ -139,6 +139,15 @@ impl Client {
                     pending: Box::new(pending),
                 });
             }
+            let asked = pending.requests.len();
+            if let Some(limit) = self.inner.max_questions
+                && asked > limit
+            {
+                return Err(CallError::Abandoned {
+                    why: Abandoned::TooManyQuestions { asked, limit },
+                    pending: Box::new(pending),
+                });
+            }
             if pending.state_only > 0 {
                 tokio::time::sleep(pause(pending.state_only)).await;
             } else {

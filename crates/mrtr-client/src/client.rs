@@ -40,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) meta: Box<RawValue>,
     pub(crate) handlers: Handlers,
     pub(crate) max_rounds: Option<u32>,
+    pub(crate) max_questions: Option<usize>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) max_response_bytes: usize,
     pub(crate) transport: Arc<dyn Transport>,
@@ -240,6 +241,7 @@ pub struct ClientBuilder {
     client_info: Option<Implementation>,
     handlers: Handlers,
     max_rounds: Option<u32>,
+    max_questions: Option<usize>,
     request_timeout: Option<Duration>,
     max_response_bytes: usize,
     transport: Option<Arc<dyn Transport>>,
@@ -248,6 +250,8 @@ pub struct ClientBuilder {
 impl ClientBuilder {
     /// How many rounds a call is carried through by default. A person answers two or three; ten leaves room for a wizard.
     pub const MAX_ROUNDS: u32 = 10;
+    /// How many questions one round may have by default. All of them are put at the same time, and nobody answers more at once.
+    pub const MAX_QUESTIONS: usize = 32;
     /// How long one request may take by default. A person's thinking lies between requests and is not counted.
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
     /// How large one answer, or one event of a stream, may be by default: room for an image in base64.
@@ -264,6 +268,7 @@ impl ClientBuilder {
             )),
             handlers: Handlers::default(),
             max_rounds: Some(Self::MAX_ROUNDS),
+            max_questions: Some(Self::MAX_QUESTIONS),
             request_timeout: Some(Self::REQUEST_TIMEOUT),
             max_response_bytes: Self::MAX_RESPONSE_BYTES,
             transport: None,
@@ -298,6 +303,13 @@ impl ClientBuilder {
     /// likes. With a limit of 3 a call makes at most 4 requests.
     pub fn max_rounds(mut self, rounds: impl Into<Option<u32>>) -> Self {
         self.max_rounds = rounds.into();
+        self
+    }
+
+    /// How many questions one round may have, [`ClientBuilder::MAX_QUESTIONS`] by default; `None` for as many as the server likes. With one
+    /// more, none of them is asked. A call that is carried on by hand is not counted: its host sees how many there are.
+    pub fn max_questions(mut self, questions: impl Into<Option<usize>>) -> Self {
+        self.max_questions = questions.into();
         self
     }
 
@@ -362,6 +374,7 @@ impl ClientBuilder {
                 meta,
                 handlers: self.handlers,
                 max_rounds: self.max_rounds,
+                max_questions: self.max_questions,
                 request_timeout: self.request_timeout,
                 max_response_bytes: self.max_response_bytes,
                 transport,

@@ -295,6 +295,16 @@ pub enum Abandoned {
         /// The limit.
         limit: u32,
     },
+    /// A round has more questions than the limit allows. None was asked.
+    #[error(
+        "too many questions: the server asks {asked} at once, and {limit} are allowed; raise `max_questions` if the server may ask so many"
+    )]
+    TooManyQuestions {
+        /// How many there are.
+        asked: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The host would not answer.
     #[error("the host refused to answer {key:?}: {refusal}")]
     Refused {
