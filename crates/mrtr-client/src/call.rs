@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use http::HeaderName;
+use mrtr_protocol::mrtr::RoundError;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
     CallToolParams, CallToolResult, InputRequest, InputRequiredResult, Kind, KnownError,
@@ -234,16 +235,9 @@ impl Client {
             Ok(result) => result,
             Err(error) => return Err(failed(error, pending)),
         };
-        // The type first: a round with a member of a result in it is still a round.
-        match ResultType::of(&result).map_err(ProtocolError::from)? {
-            ResultType::Complete => read(&result).map(Progress::Done).map_err(|_| {
-                ProtocolError::Result {
-                    method: method::TOOLS_CALL,
-                }
-                .into()
-            }),
-            ResultType::InputRequired => {
-                let round = InputRequiredResult::parse(&result).map_err(ProtocolError::from)?;
+        match read_step(&result) {
+            Ok(Step::Done(result)) => Ok(Progress::Done(result)),
+            Ok(Step::Round(round)) => {
                 let next = pending.next(round);
                 tracing::debug!(
                     round = next.round,
@@ -252,6 +246,7 @@ impl Client {
                 );
                 Ok(Progress::InputRequired(Box::new(next)))
             }
+            Err(error) => Err(failed(error.into(), pending)),
         }
     }
 
@@ -319,6 +314,24 @@ impl Client {
     }
 }
 
+/// What a result says about the call.
+enum Step {
+    Done(CallToolResult),
+    Round(InputRequiredResult),
+}
+
+fn read_step(result: &RawValue) -> Result<Step, ProtocolError> {
+    // The type first: a round with a member of a result in it is still a round.
+    match ResultType::of(result)? {
+        ResultType::Complete => read(result)
+            .map(Step::Done)
+            .map_err(|_| ProtocolError::Result {
+                method: method::TOOLS_CALL,
+            }),
+        ResultType::InputRequired => Ok(Step::Round(InputRequiredResult::parse(result)?)),
+    }
+}
+
 /// What a failed request means for the call.
 fn failed(error: RequestError, pending: PendingCall) -> CallError {
     let pending = Box::new(pending);
@@ -336,7 +349,10 @@ fn failed(error: RequestError, pending: PendingCall) -> CallError {
             _ => CallError::Rpc { source, pending },
         },
         RequestError::Rpc(source) => CallError::Rpc { source, pending },
-        RequestError::Protocol(error) => CallError::Protocol(error),
+        // The server has answered, with a state to come back with that nobody can: neither this round nor the last can be resumed.
+        RequestError::Protocol(error @ ProtocolError::Round(RoundError::StateNotAString)) => {
+            CallError::Protocol(error)
+        }
         RequestError::Unwritable(problem) => CallError::Arguments(problem),
         // A gateway says 502 or 504 about a request that it may have passed on.
         RequestError::Http { status } if !status.is_server_error() => {
@@ -346,6 +362,7 @@ fn failed(error: RequestError, pending: PendingCall) -> CallError {
         | RequestError::Interrupted(_)
         | RequestError::TimedOut { .. }
         | RequestError::NoResponse
+        | RequestError::Protocol(_)
         | RequestError::TooLarge { .. } => CallError::OutcomeUnknown {
             pending,
             source: error,

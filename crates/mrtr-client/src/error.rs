@@ -172,6 +172,9 @@ pub enum CallError {
         source: RequestError,
     },
     /// The request was sent, or may have been, and its outcome is not known. Nothing was repeated.
+    ///
+    /// An answer that cannot be read or breaks the specification is among the causes, as [`RequestError::Protocol`]: what the call did is
+    /// then the server's secret.
     #[error("whether the call took effect is not known: {source}. {}", pending.repeat())]
     OutcomeUnknown {
         /// The call as it was sent: resuming it sends the same again.
@@ -203,9 +206,13 @@ pub enum CallError {
         /// The call as it was sent.
         pending: Box<PendingCall>,
     },
-    /// The server's answer breaks the specification. What the call did is the server's secret.
-    #[error("{0}; whether the call took effect is not known")]
-    Protocol(#[from] ProtocolError),
+    /// The server wants another round with a state that is no string ([`RoundError::StateNotAString`]). Such a state is never sent back,
+    /// and without it the round cannot be resumed.
+    ///
+    /// There is no call in this error: the request as it was sent is answered, and the state that it carried, if any, is used up. Begin
+    /// anew, after finding out what happened.
+    #[error("{0}; it is not sent back, and the call cannot go on")]
+    Protocol(ProtocolError),
     /// This side stopped. Nothing was sent for the round that is open.
     #[error("the call was abandoned: {why}")]
     Abandoned {

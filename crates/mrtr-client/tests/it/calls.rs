@@ -1,6 +1,6 @@
 //! Calls of one request: what is sent, what a result is.
 
-use mrtr_client::{CallError, Client, ProtocolError};
+use mrtr_client::{CallError, Client, ProtocolError, RequestError};
 use mrtr_protocol::{ContentBlock, Implementation};
 use serde_json::{Value, json};
 
@@ -106,7 +106,13 @@ async fn the_type_of_a_result_decides() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, CallError::Protocol(ProtocolError::ResultType(_))),
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::ResultType(_)),
+                    ..
+                }
+            ),
             "{bad}: {error}"
         );
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mrtr_client::{
     Abandoned, AnswerError, CallError, Client, FormAnswer, FormQuestion, ProtocolError,
-    QuestionProblem, Refusal,
+    QuestionProblem, Refusal, RequestError,
 };
 use mrtr_protocol::Kind;
 use serde_json::{Value, json};
@@ -460,7 +460,13 @@ async fn a_round_is_a_round_whatever_else_it_holds() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, CallError::Protocol(ProtocolError::Round(_))),
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::Round(_)),
+                    ..
+                }
+            ),
             "{error}"
         );
         assert_eq!(server.count(), 1);

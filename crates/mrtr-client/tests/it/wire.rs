@@ -254,7 +254,13 @@ async fn statuses_without_a_json_rpc_answer() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, CallError::Protocol(_)) && error.to_string().contains(expected),
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(_),
+                    ..
+                }
+            ) && error.to_string().contains(expected),
             "{code}: {error}"
         );
     }
@@ -330,7 +336,10 @@ async fn ids_of_responses_are_checked() {
         assert!(
             matches!(
                 client.call_tool("t", json!({"body": body})).await,
-                Err(CallError::Protocol(ProtocolError::OtherId))
+                Err(CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::OtherId),
+                    ..
+                })
             ),
             "{body}"
         );
@@ -344,7 +353,10 @@ async fn ids_of_responses_are_checked() {
         assert!(
             matches!(
                 client.call_tool("t", json!({"body": body})).await,
-                Err(CallError::Protocol(ProtocolError::Envelope(_)))
+                Err(CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::Envelope(_)),
+                    ..
+                })
             ),
             "{body}"
         );
@@ -364,10 +376,72 @@ async fn ambiguous_answers_are_refused() {
         assert!(
             matches!(
                 client.call_tool("t", json!({"twice": twice})).await,
-                Err(CallError::Protocol(ProtocolError::Strict(_)))
+                Err(CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::Strict(_)),
+                    ..
+                })
             ),
             "{twice}"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_an_unknown_outcome() {
+    let results = [
+        json!({"resultType": "complete", "content": 7}),
+        json!({"resultType": "task"}),
+        json!({"resultType": "input_required"}),
+        json!({"resultType": "input_required", "inputRequests": [], "requestState": "S2"}),
+    ];
+    for result in results {
+        let server = Server::start(move |n, seen| match n {
+            1 => asks("k", "S1"),
+            2 => Reply::Result(result.clone()),
+            3 => Reply::Raw(StatusCode::OK, "application/json", "{".to_owned()),
+            4 => Reply::Raw(StatusCode::OK, "text/html", "<p>".to_owned()),
+            5 => Reply::Stream(vec!["data: {\n\n".to_owned()], false),
+            _ => {
+                assert_eq!(seen.param("requestState"), Some(&json!("S1")));
+                done("booked")
+            }
+        })
+        .await;
+        let client = server.client().on_form(yes).build().unwrap();
+        let mut error = client.call_tool("t", json!({"a": 1})).await.unwrap_err();
+        for count in 2..=5 {
+            assert!(
+                matches!(
+                    &error,
+                    CallError::OutcomeUnknown {
+                        source: RequestError::Protocol(_),
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+            assert_eq!(error.repeat(), Some(Repeat::SafeWithLedger));
+            assert_eq!(server.count(), count, "nothing is repeated by itself");
+            let pending = error.into_pending().unwrap();
+            // The call as it was sent: the person need not answer again.
+            assert_eq!((pending.round(), pending.unanswered().count()), (1, 0));
+            match client.resume(pending).await {
+                Ok(Progress::Done(result)) => {
+                    assert_eq!((result.joined_text().as_str(), count), ("booked", 5));
+                    break;
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(next) => error = next,
+            }
+        }
+        let seen = server.seen();
+        assert_eq!(seen.len(), 6);
+        for again in &seen[2..] {
+            assert_eq!(
+                again.param("inputResponses"),
+                seen[1].param("inputResponses")
+            );
+        }
     }
 }
 
