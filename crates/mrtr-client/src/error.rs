@@ -75,9 +75,16 @@ fn advice(status: StatusCode) -> &'static str {
     }
 }
 
-/// A JSON-RPC error from the server.
+/// A JSON-RPC error from the server. Its text names the HTTP status too, unless that is a success, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[error("the server answered with error {}: {}{}", error.code, error.message, known_advice(error))]
+#[error(
+    "the server answered with {}error {}: {}{}{}",
+    http_prefix(*status),
+    error.code,
+    error.message,
+    known_advice(error),
+    http_advice(*status)
+)]
 pub struct RpcError {
     /// The HTTP status that it came with.
     pub status: StatusCode,
@@ -90,6 +97,22 @@ impl RpcError {
     #[must_use]
     pub fn known(&self) -> Option<KnownError> {
         self.error.known()
+    }
+}
+
+fn http_prefix(status: StatusCode) -> String {
+    if status.is_success() {
+        String::new()
+    } else {
+        format!("HTTP status {status} and ")
+    }
+}
+
+/// Advice on a status that came with a JSON-RPC error. Who sends one is an MCP endpoint, whose 404 is about a method and not about the path.
+fn http_advice(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => "",
+        _ => advice(status),
     }
 }
 

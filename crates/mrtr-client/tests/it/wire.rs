@@ -267,6 +267,53 @@ async fn statuses_without_a_json_rpc_answer() {
 }
 
 #[tokio::test]
+async fn advice_on_a_status_is_given_with_and_without_a_json_rpc_error() {
+    let server = Server::start(|_, seen| {
+        let arguments = &seen.params()["arguments"];
+        let status = u16::try_from(arguments["status"].as_u64().unwrap()).unwrap();
+        let status = StatusCode::from_u16(status).unwrap();
+        if arguments["rpc"] == true {
+            Reply::Error(status, json!({"code": -32600, "message": "No."}))
+        } else {
+            Reply::Raw(status, "text/plain", "no".to_owned())
+        }
+    })
+    .await;
+    let client = server.client().build().unwrap();
+    let text = async |status: u16, rpc: bool| {
+        let arguments = json!({"status": status, "rpc": rpc});
+        client
+            .call_tool("t", arguments)
+            .await
+            .unwrap_err()
+            .to_string()
+    };
+    for (status, advice) in [
+        (401, "the bearer token is missing, wrong or expired"),
+        (403, "this Origin or Host"),
+        (413, "the request is too large"),
+        (429, "wait before the next"),
+    ] {
+        for rpc in [false, true] {
+            let text = text(status, rpc).await;
+            assert!(text.contains(&format!("HTTP status {status}")), "{text}");
+            assert!(text.contains(advice), "{text}");
+            assert_eq!(text.contains("error -32600: No."), rpc, "{text}");
+        }
+    }
+    assert!(text(404, false).await.contains("check the path"));
+    let not_found = text(404, true).await;
+    assert!(
+        not_found.contains("HTTP status 404") && !not_found.contains("path"),
+        "{not_found}"
+    );
+    assert_eq!(
+        text(200, true).await,
+        "the server answered with error -32600: No."
+    );
+}
+
+#[tokio::test]
 async fn errors_of_the_server_are_typed() {
     let server = Server::start(|_, seen| {
         Reply::Error(StatusCode::BAD_REQUEST, seen.params()["arguments"].clone())
