@@ -135,15 +135,17 @@ async fn enter(
     requester: &Requester,
     params: &CallToolParams<'_>,
 ) -> Result<(Option<(Frame, RequestDigest)>, Option<Round>), Reply> {
-    if !tool.asks && params.request_state.is_none() {
-        return Ok((None, None));
+    if params.request_state.is_none() {
+        // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
+        responses(params)?;
+        if !tool.asks {
+            return Ok((None, None));
+        }
     }
     let Some(request) = digest(tool.name(), params.arguments.map(RawValue::get)) else {
         return Err(Reply::invalid_params("`arguments` cannot be read"));
     };
     let Some(state) = params.request_state else {
-        // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
-        responses(params)?;
         let frame = open_flow(inner, tool).await?;
         return Ok((Some((frame, request)), None));
     };
