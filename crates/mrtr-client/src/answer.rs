@@ -1,10 +1,9 @@
 //! Answers, checked against the question before they are sent.
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, Validator};
 use mrtr_protocol::object::as_string;
 use mrtr_protocol::{ElicitAction, ElicitForm, FormSchema, InputRequest, JsonObject};
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::{AnswerError, QuestionProblem};
@@ -20,20 +19,26 @@ pub(crate) struct CheckedForm {
 }
 
 impl CheckedForm {
-    /// Reads a question as a form. Nothing is fetched: a reference out of the schema is refused, and so is a pattern that the linear-time
-    /// engine does not know.
+    /// How much memory one compiled pattern may take, in bytes. A form may have 256.
+    const PATTERN_BYTES: usize = 64 * 1024;
+
+    /// Reads a question as a form.
+    ///
+    /// What is compiled is never the server's text, but the rules that were read out of it: no reference, no dialect and no nesting of
+    /// the server's reaches the validator. Nothing is fetched. A pattern that the linear-time engine does not know is refused, and so is
+    /// one that grows large when it is compiled.
     pub(crate) fn read(request: &InputRequest) -> Result<Self, QuestionProblem> {
         let form = request.as_form()?;
         let schema = FormSchema::parse(&form.requested_schema)?;
-        let value: Value = form
-            .requested_schema
-            .read()
-            .map_err(|_| QuestionProblem::UnusableSchema)?;
+        let patterns = PatternOptions::regex()
+            .size_limit(Self::PATTERN_BYTES)
+            .dfa_size_limit(Self::PATTERN_BYTES);
         let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
             .offline()
             .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::regex())
-            .build(&value)
+            .with_pattern_options(patterns)
+            .build(schema.rules())
             .map_err(|_| QuestionProblem::UnusableSchema)?;
         Ok(Self {
             form,
@@ -116,7 +121,7 @@ pub(crate) fn arguments<T: serde::Serialize + ?Sized>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -224,6 +229,102 @@ mod tests {
             form(r#"{"$schema":"https://a.example/dialect","type":"object","properties":{}}"#)
                 .is_err()
         );
+    }
+
+    /// `count` definitions, each of which refers to the next one `width` times.
+    fn chain(count: usize, width: usize) -> String {
+        let reference = |n: usize| format!(r##"{{"$ref":"#/vendor/d{n}"}}"##);
+        let mut all: Vec<_> = (0..count)
+            .map(|n| {
+                format!(
+                    r#""d{n}":{{"allOf":[{}]}}"#,
+                    vec![reference(n + 1); width].join(",")
+                )
+            })
+            .collect();
+        all.push(format!(r#""d{count}":{{}}"#));
+        format!(r#""vendor":{{{}}}"#, all.join(","))
+    }
+
+    #[test]
+    fn chains_of_references_are_never_compiled() {
+        let good = |field: &str| {
+            form(&format!(
+                r#"{{"type":"object","properties":{{"a":{field}}}}}"#
+            ))
+            .is_ok()
+        };
+        let begun = std::time::Instant::now();
+        for (plain, hostile) in [
+            (
+                r#"{"type":"number"}"#,
+                r##"{"type":"number","oneOf":[{"$ref":"#/vendor/d0"}]}"##,
+            ),
+            (
+                r#"{"type":"string","oneOf":[{"const":"a","title":"A"}]}"#,
+                r##"{"type":"string","oneOf":[{"const":"a","title":"A","$ref":"#/vendor/d0"}]}"##,
+            ),
+            (
+                r#"{"type":"array","items":{"type":"string","enum":["a"]}}"#,
+                r##"{"type":"array","items":{"type":"string","enum":["a"],"$ref":"#/vendor/d0"}}"##,
+            ),
+            (r#"{"type":"boolean"}"#, r#"{"type":"boolean"}"#),
+        ] {
+            assert!(good(plain), "{plain}");
+            for (count, width) in [(40, 2), (3_000, 1), (45_000, 1)] {
+                let text = format!(
+                    r#"{{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{{"a":{hostile}}},{}}}"#,
+                    chain(count, width)
+                );
+                assert!(
+                    matches!(form(&text), Err(QuestionProblem::Form(_))),
+                    "{hostile}"
+                );
+            }
+        }
+        assert!(
+            form(&format!(
+                r##"{{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{{"a":{{"type":"boolean"}}}},
+                "dependencies":{{"a":{{"$ref":"#/vendor/d0"}}}},{}}}"##,
+                chain(40, 2)
+            ))
+            .is_err()
+        );
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+    }
+
+    #[test]
+    fn what_is_compiled_is_small_and_says_what_the_server_said() {
+        let names = form(
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","additionalProperties":false,"properties":{
+            "$ref":{"type":"string"},"$id":{"type":"boolean"},"$schema":{"type":"string","format":"regex"},
+            "c":{"type":"array","minItems":1,"items":{"anyOf":[{"const":"r","title":"Red"}]}}}}"#,
+        )
+        .unwrap();
+        let good = json!({"$ref": "x", "$id": true, "$schema": "(", "c": ["r"]});
+        assert!(names.check(&FormAnswer::Accept(good)).is_ok());
+        for bad in [
+            json!({"$ref": 1}),
+            json!({"$id": "x"}),
+            json!({"other": 1}),
+            json!({"c": []}),
+            json!({"c": ["b"]}),
+        ] {
+            assert!(
+                names.check(&FormAnswer::Accept(bad.clone())).is_err(),
+                "{bad}"
+            );
+        }
+        let pattern = |pattern: &str| {
+            form(&format!(
+                r#"{{"type":"object","properties":{{"a":{{"type":"string","pattern":"{pattern}"}}}}}}"#
+            ))
+        };
+        assert!(pattern("^[A-Z]{2}[0-9]{2,30}$").is_ok());
+        assert!(matches!(
+            pattern("((a{100}){100}){100}"),
+            Err(QuestionProblem::UnusableSchema)
+        ));
     }
 
     #[test]

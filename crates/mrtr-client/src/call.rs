@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use http::HeaderName;
+use mrtr_protocol::mrtr::RoundError;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
     CallToolParams, CallToolResult, GetPromptParams, GetPromptResult, InputRequiredResult,
@@ -32,10 +33,29 @@ pub enum Progress {
     InputRequired(Box<PendingCall>),
 }
 
-/// The same, with the result unread.
-enum Step {
-    Done(Box<RawValue>),
+/// The same with a result of whatever type.
+enum Step<T> {
+    Done(T),
     InputRequired(Box<PendingCall>),
+}
+
+impl From<Step<Completed>> for Progress {
+    fn from(step: Step<Completed>) -> Self {
+        match step {
+            Step::Done(result) => Self::Done(result),
+            Step::InputRequired(pending) => Self::InputRequired(pending),
+        }
+    }
+}
+
+/// How a complete result is read, by what the call was for.
+type Read<T> = fn(&Target, &RawValue) -> Result<T, ProtocolError>;
+
+/// A result of a type that the caller knows.
+fn read_known<T: DeserializeOwned>(target: &Target, result: &RawValue) -> Result<T, ProtocolError> {
+    read(result).map_err(|_| ProtocolError::Result {
+        method: target.method(),
+    })
 }
 
 impl Client {
@@ -90,13 +110,11 @@ impl Client {
         target: Target,
         arguments: Option<JsonObject>,
     ) -> Result<T, CallError> {
-        let method = target.method();
         let first = PendingCall::first(&self.inner.url, target, arguments);
-        let result = match self.send(first).await? {
-            Step::Done(result) => result,
-            Step::InputRequired(pending) => self.run(*pending, 1).await?,
-        };
-        read(&result).map_err(|_| ProtocolError::Result { method }.into())
+        match self.send(first, read_known).await? {
+            Step::Done(result) => Ok(result),
+            Step::InputRequired(pending) => self.run(*pending, 1, read_known).await,
+        }
     }
 
     /// Calls a tool and stops at the first answer: the loop by hand.
@@ -127,8 +145,8 @@ impl Client {
     ) -> Result<Progress, CallError> {
         let arguments = self::arguments(&arguments).map_err(CallError::Arguments)?;
         let target = Target::Tool(tool.to_owned());
-        self.step(PendingCall::first(&self.inner.url, target, arguments))
-            .await
+        let first = PendingCall::first(&self.inner.url, target, arguments);
+        Ok(self.send(first, Completed::read).await?.into())
     }
 
     /// Gets a prompt and stops at the first answer, as [`Client::begin`] does for a tool.
@@ -143,8 +161,8 @@ impl Client {
     ) -> Result<Progress, CallError> {
         let arguments = prompt_arguments(&arguments).map_err(CallError::Arguments)?;
         let target = Target::Prompt(prompt.to_owned());
-        self.step(PendingCall::first(&self.inner.url, target, arguments))
-            .await
+        let first = PendingCall::first(&self.inner.url, target, arguments);
+        Ok(self.send(first, Completed::read).await?.into())
     }
 
     /// Reads a resource and stops at the first answer, as [`Client::begin`] does for a tool.
@@ -154,8 +172,8 @@ impl Client {
     /// [`CallError`].
     pub async fn begin_resource(&self, uri: &str) -> Result<Progress, CallError> {
         let target = Target::Resource(uri.to_owned());
-        self.step(PendingCall::first(&self.inner.url, target, None))
-            .await
+        let first = PendingCall::first(&self.inner.url, target, None);
+        Ok(self.send(first, Completed::read).await?.into())
     }
 
     /// Sends the round that a pending call is at: its answers and its state, under a new id.
@@ -167,14 +185,15 @@ impl Client {
     ///
     /// [`CallError::Unanswered`] and [`CallError::OtherServer`] before anything is sent, otherwise as [`Client::begin`].
     pub async fn resume(&self, pending: PendingCall) -> Result<Progress, CallError> {
-        let target = pending.target.clone();
-        match self.resume_unread(pending).await? {
-            Step::Done(result) => Ok(Progress::Done(Completed::read(&target, &result)?)),
-            Step::InputRequired(pending) => Ok(Progress::InputRequired(pending)),
-        }
+        let step = self.resume_with(pending, Completed::read).await?;
+        Ok(step.into())
     }
 
-    async fn resume_unread(&self, pending: PendingCall) -> Result<Step, CallError> {
+    async fn resume_with<T>(
+        &self,
+        pending: PendingCall,
+        read: Read<T>,
+    ) -> Result<Step<T>, CallError> {
         if pending.endpoint != self.inner.url {
             return Err(CallError::OtherServer {
                 pending: Box::new(pending),
@@ -187,7 +206,7 @@ impl Client {
                 pending: Box::new(pending),
             });
         }
-        self.send(pending).await
+        self.send(pending, read).await
     }
 
     /// Carries a pending call to its end with the client's handlers: questions without an answer are asked, then it is resumed.
@@ -199,17 +218,16 @@ impl Client {
     /// As [`Client::call_tool`] and [`Client::resume`].
     pub async fn finish(&self, pending: PendingCall) -> Result<Completed, CallError> {
         let rounds = pending.round.min(1);
-        let target = pending.target.clone();
-        let result = self.run(pending, rounds).await?;
-        Ok(Completed::read(&target, &result)?)
+        self.run(pending, rounds, Completed::read).await
     }
 
     /// `rounds`: how many this run has seen, the one that `pending` is at included.
-    async fn run(
+    async fn run<T>(
         &self,
         mut pending: PendingCall,
         mut rounds: u32,
-    ) -> Result<Box<RawValue>, CallError> {
+        read: Read<T>,
+    ) -> Result<T, CallError> {
         loop {
             // Before a prompt is shown: a person should not answer what will not be sent.
             if let Some(limit) = self.inner.max_rounds
@@ -220,18 +238,27 @@ impl Client {
                     pending: Box::new(pending),
                 });
             }
+            let asked = pending.requests.len();
+            if let Some(limit) = self.inner.max_questions
+                && asked > limit
+            {
+                return Err(CallError::Abandoned {
+                    why: Abandoned::TooManyQuestions { asked, limit },
+                    pending: Box::new(pending),
+                });
+            }
             if pending.state_only > 0 {
                 tokio::time::sleep(pause(pending.state_only)).await;
             } else {
-                let asked = Instant::now();
+                let begun = Instant::now();
                 pending = self.ask(pending).await?;
                 // The person is in the browser, and the server cannot know more than it did. Whatever time they took counts.
                 let repeats = pending.accepted_again();
                 if repeats > 0 {
-                    tokio::time::sleep_until(asked + page_pause(repeats)).await;
+                    tokio::time::sleep_until(begun + page_pause(repeats)).await;
                 }
             }
-            match self.resume_unread(pending).await? {
+            match self.resume_with(pending, read).await? {
                 Step::Done(result) => return Ok(result),
                 Step::InputRequired(next) => pending = *next,
             }
@@ -239,26 +266,15 @@ impl Client {
         }
     }
 
-    /// Sends one round and reads what came of it.
-    async fn step(&self, pending: PendingCall) -> Result<Progress, CallError> {
-        let target = pending.target.clone();
-        match self.send(pending).await? {
-            Step::Done(result) => Ok(Progress::Done(Completed::read(&target, &result)?)),
-            Step::InputRequired(pending) => Ok(Progress::InputRequired(pending)),
-        }
-    }
-
-    /// Sends one round and tells a result from a round, by its type alone.
-    async fn send(&self, pending: PendingCall) -> Result<Step, CallError> {
+    /// Sends one round and reads what came of it. The call is kept until that is read.
+    async fn send<T>(&self, pending: PendingCall, read: Read<T>) -> Result<Step<T>, CallError> {
         let result = match self.exchange_round(&pending).await {
             Ok(result) => result,
             Err(error) => return Err(failed(error, pending)),
         };
-        // The type first: a round with a member of a result in it is still a round.
-        match ResultType::of(&result).map_err(ProtocolError::from)? {
-            ResultType::Complete => Ok(Step::Done(result)),
-            ResultType::InputRequired => {
-                let round = InputRequiredResult::parse(&result).map_err(ProtocolError::from)?;
+        match Answer::read(&pending.target, &result, read) {
+            Ok(Answer::Result(result)) => Ok(Step::Done(result)),
+            Ok(Answer::Round(round)) => {
                 let next = pending.next(round);
                 tracing::debug!(
                     round = next.round,
@@ -267,6 +283,7 @@ impl Client {
                 );
                 Ok(Step::InputRequired(Box::new(next)))
             }
+            Err(error) => Err(failed(error.into(), pending)),
         }
     }
 
@@ -274,17 +291,17 @@ impl Client {
     /// for what they are, and the round is sent once more (*Streamable HTTP, Client Behavior*).
     async fn exchange_round(&self, pending: &PendingCall) -> Result<Box<RawValue>, RequestError> {
         let headers = self.headers(pending)?;
-        let error = match self.exchange_with(pending, headers.clone()).await {
-            Err(RequestError::Rpc(error))
-                if error.error.code == code::HEADER_MISMATCH
-                    && matches!(pending.target, Target::Tool(_)) =>
+        let sent = self.exchange_with(pending, headers.clone()).await;
+        let (tool, error) = match (&pending.target, sent) {
+            (Target::Tool(tool), Err(RequestError::Rpc(error)))
+                if error.error.code == code::HEADER_MISMATCH =>
             {
-                error
+                (tool, error)
             }
-            other => return other,
+            (_, other) => return other,
         };
         // Without a new list the first error is the better one to tell.
-        if self.list_tools().await.is_err() {
+        if self.look_up_headers(tool).await.is_err() {
             return Err(error.into());
         }
         let fresh = self.headers(pending)?;
@@ -365,6 +382,22 @@ impl Client {
     }
 }
 
+/// What a response says about the call.
+enum Answer<T> {
+    Result(T),
+    Round(InputRequiredResult),
+}
+
+impl<T> Answer<T> {
+    fn read(target: &Target, result: &RawValue, read: Read<T>) -> Result<Self, ProtocolError> {
+        // The type first: a round with a member of a result in it is still a round.
+        match ResultType::of(result)? {
+            ResultType::Complete => read(target, result).map(Self::Result),
+            ResultType::InputRequired => Ok(Self::Round(InputRequiredResult::parse(result)?)),
+        }
+    }
+}
+
 /// What a failed request means for the call.
 fn failed(error: RequestError, pending: PendingCall) -> CallError {
     let pending = Box::new(pending);
@@ -382,7 +415,10 @@ fn failed(error: RequestError, pending: PendingCall) -> CallError {
             _ => CallError::Rpc { source, pending },
         },
         RequestError::Rpc(source) => CallError::Rpc { source, pending },
-        RequestError::Protocol(error) => CallError::Protocol(error),
+        // The server has answered, with a state to come back with that nobody can: neither this round nor the last can be resumed.
+        RequestError::Protocol(error @ ProtocolError::Round(RoundError::StateNotAString)) => {
+            CallError::Protocol(error)
+        }
         RequestError::Unwritable(problem) => CallError::Arguments(problem),
         // A gateway says 502 or 504 about a request that it may have passed on.
         RequestError::Http { status } if !status.is_server_error() => {
@@ -392,6 +428,7 @@ fn failed(error: RequestError, pending: PendingCall) -> CallError {
         | RequestError::Interrupted(_)
         | RequestError::TimedOut { .. }
         | RequestError::NoResponse
+        | RequestError::Protocol(_)
         | RequestError::TooLarge { .. } => CallError::OutcomeUnknown {
             pending,
             source: error,

@@ -1,6 +1,6 @@
 //! Building a client, and the requests of one round: discovery and the lists.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) meta: Box<RawValue>,
     pub(crate) handlers: Handlers,
     pub(crate) max_rounds: Option<u32>,
+    pub(crate) max_questions: Option<usize>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) max_response_bytes: usize,
     pub(crate) transport: Arc<dyn Transport>,
@@ -64,7 +65,7 @@ struct MetaParams<'a> {
 
 impl Client {
     /// More pages than this are taken for a list without end.
-    const MAX_PAGES: usize = 1_000;
+    const MAX_PAGES: usize = 100;
 
     /// Begins to build a client for the MCP endpoint at `url`.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
@@ -90,100 +91,130 @@ impl Client {
     /// A tool whose `x-mcp-header` annotations are invalid is left out, with a warning in the log, as the specification demands. The valid
     /// ones are remembered: calls of those tools carry the `Mcp-Param-*` headers.
     ///
+    /// The limits of one request hold for the whole list: all pages together may have
+    /// [`max_response_bytes`](ClientBuilder::max_response_bytes) and take [`request_timeout`](ClientBuilder::request_timeout). There may be
+    /// 100 pages.
+    ///
     /// # Errors
     ///
-    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
+    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor comes a second time, or after 100 pages.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
-        let tools = self
-            .list(method::TOOLS_LIST, |page: ListToolsResult| {
-                (page.tools, page.next_cursor)
-            })
+        let mut tools = self
+            .list(
+                method::TOOLS_LIST,
+                |page: ListToolsResult| (page.tools, page.next_cursor),
+                |_| false,
+            )
             .await?;
-        Ok(self.remember_headers(tools))
-    }
-
-    /// `prompts/list`, all pages of it, in the server's order.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
-    pub async fn list_prompts(&self) -> Result<Vec<Prompt>, RequestError> {
-        self.list(method::PROMPTS_LIST, |page: ListPromptsResult| {
-            (page.prompts, page.next_cursor)
-        })
-        .await
-    }
-
-    /// `resources/list`, all pages of it, in the server's order.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
-    pub async fn list_resources(&self) -> Result<Vec<Resource>, RequestError> {
-        self.list(method::RESOURCES_LIST, |page: ListResourcesResult| {
-            (page.resources, page.next_cursor)
-        })
-        .await
-    }
-
-    /// `resources/templates/list`, all pages of it, in the server's order.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError`]; [`ProtocolError::EndlessPages`] when a cursor repeats.
-    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, RequestError> {
-        let split = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
-        self.list(method::RESOURCES_TEMPLATES_LIST, split).await
-    }
-
-    /// Asks for every page of a list, and joins what `split` takes out of each.
-    async fn list<P: DeserializeOwned, I>(
-        &self,
-        method: &'static str,
-        split: impl Fn(P) -> (Vec<I>, Option<String>),
-    ) -> Result<Vec<I>, RequestError> {
-        let mut all = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..Self::MAX_PAGES {
-            let params = MetaParams {
-                cursor: cursor.as_deref(),
-                meta: &self.inner.meta,
-            };
-            let result = self.exchange(method, Vec::new(), &params).await?;
-            let (items, next) = split(complete(method, &result)?);
-            all.extend(items);
-            if next.is_none() {
-                return Ok(all);
-            }
-            if next == cursor {
-                break;
-            }
-            cursor = next;
-        }
-        Err(ProtocolError::EndlessPages.into())
-    }
-
-    /// Leaves out tools with invalid annotations, and keeps the valid annotations for calls.
-    fn remember_headers(&self, mut tools: Vec<Tool>) -> Vec<Tool> {
-        let mut all = HashMap::new();
-        tools.retain(|tool| match ParamHeaders::of(&tool.input_schema) {
-            Ok(headers) => {
-                if !headers.is_empty() {
-                    all.insert(tool.name.clone(), Arc::new(headers));
-                }
-                true
-            }
-            Err(error) => {
-                tracing::warn!(tool = %tool.name, %error, "a tool with invalid x-mcp-header annotations is left out");
-                false
-            }
-        });
+        let headers = take_headers(&mut tools);
         *self
             .inner
             .param_headers
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = all;
-        tools
+            .unwrap_or_else(PoisonError::into_inner) = headers;
+        Ok(tools)
+    }
+
+    /// `prompts/list`, all pages of it, in the server's order.
+    ///
+    /// The limits are those of [`Client::list_tools`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::list_tools`].
+    pub async fn list_prompts(&self) -> Result<Vec<Prompt>, RequestError> {
+        let split = |page: ListPromptsResult| (page.prompts, page.next_cursor);
+        self.list(method::PROMPTS_LIST, split, |_| false).await
+    }
+
+    /// `resources/list`, all pages of it, in the server's order.
+    ///
+    /// The limits are those of [`Client::list_tools`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::list_tools`].
+    pub async fn list_resources(&self) -> Result<Vec<Resource>, RequestError> {
+        let split = |page: ListResourcesResult| (page.resources, page.next_cursor);
+        self.list(method::RESOURCES_LIST, split, |_| false).await
+    }
+
+    /// `resources/templates/list`, all pages of it, in the server's order.
+    ///
+    /// The limits are those of [`Client::list_tools`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::list_tools`].
+    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, RequestError> {
+        let split = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
+        self.list(method::RESOURCES_TEMPLATES_LIST, split, |_| false)
+            .await
+    }
+
+    /// Asks for the list of tools as far as the page that names `tool`, and remembers its arguments in headers.
+    pub(crate) async fn look_up_headers(&self, tool: &str) -> Result<(), RequestError> {
+        let mut tools = self
+            .list(
+                method::TOOLS_LIST,
+                |page: ListToolsResult| (page.tools, page.next_cursor),
+                |tools| tools.iter().any(|listed| listed.name == tool),
+            )
+            .await?;
+        tools.retain(|listed| listed.name == tool);
+        let found = take_headers(&mut tools).remove(tool);
+        let mut all = self
+            .inner
+            .param_headers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Some(headers) => all.insert(tool.to_owned(), headers),
+            None => all.remove(tool),
+        };
+        Ok(())
+    }
+
+    /// Asks for the pages of a list, and joins what `split` takes out of each; `enough` looks at each page and may end it early. One budget
+    /// of bytes and one of time for all of it.
+    async fn list<P: DeserializeOwned, I>(
+        &self,
+        method: &'static str,
+        split: impl Fn(P) -> (Vec<I>, Option<String>),
+        enough: impl Fn(&[I]) -> bool,
+    ) -> Result<Vec<I>, RequestError> {
+        let list = async {
+            let mut all = Vec::new();
+            let mut taken = 0;
+            let mut seen = HashSet::new();
+            let mut cursor: Option<String> = None;
+            for _ in 0..Self::MAX_PAGES {
+                let params = MetaParams {
+                    cursor: cursor.as_deref(),
+                    meta: &self.inner.meta,
+                };
+                let result = self
+                    .exchange_counted(method, Vec::new(), &params, Some(&mut taken))
+                    .await?;
+                let (items, next) = split(complete(method, &result)?);
+                let enough = enough(&items);
+                all.extend(items);
+                let Some(next) = next.filter(|_| !enough) else {
+                    return Ok(all);
+                };
+                if !seen.insert(next.clone()) {
+                    break;
+                }
+                cursor = Some(next);
+            }
+            Err(ProtocolError::EndlessPages.into())
+        };
+        match self.inner.request_timeout {
+            Some(after) => tokio::time::timeout(after, list)
+                .await
+                .unwrap_or(Err(RequestError::TimedOut { after })),
+            None => list.await,
+        }
     }
 
     /// What the last list said about a tool's arguments in headers.
@@ -200,6 +231,24 @@ impl Client {
     pub(crate) fn next_id(&self) -> RequestId {
         RequestId::from(self.inner.ids.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// Leaves out tools with invalid annotations, and gives the valid annotations.
+fn take_headers(tools: &mut Vec<Tool>) -> HashMap<String, Arc<ParamHeaders>> {
+    let mut all = HashMap::new();
+    tools.retain(|tool| match ParamHeaders::of(&tool.input_schema) {
+        Ok(headers) => {
+            if !headers.is_empty() {
+                all.insert(tool.name.clone(), Arc::new(headers));
+            }
+            true
+        }
+        Err(error) => {
+            tracing::warn!(tool = %tool.name, %error, "a tool with invalid x-mcp-header annotations is left out");
+            false
+        }
+    });
+    all
 }
 
 /// Reads the result of a method that may not ask.
@@ -234,6 +283,7 @@ pub struct ClientBuilder {
     client_info: Option<Implementation>,
     handlers: Handlers,
     max_rounds: Option<u32>,
+    max_questions: Option<usize>,
     request_timeout: Option<Duration>,
     max_response_bytes: usize,
     transport: Option<Arc<dyn Transport>>,
@@ -242,6 +292,8 @@ pub struct ClientBuilder {
 impl ClientBuilder {
     /// How many rounds a call is carried through by default. A person answers two or three; ten leaves room for a wizard.
     pub const MAX_ROUNDS: u32 = 10;
+    /// How many questions one round may have by default. All of them are put at the same time, and nobody answers more at once.
+    pub const MAX_QUESTIONS: usize = 32;
     /// How long one request may take by default. A person's thinking lies between requests and is not counted.
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
     /// How large one answer, or one event of a stream, may be by default: room for an image in base64.
@@ -258,6 +310,7 @@ impl ClientBuilder {
             )),
             handlers: Handlers::default(),
             max_rounds: Some(Self::MAX_ROUNDS),
+            max_questions: Some(Self::MAX_QUESTIONS),
             request_timeout: Some(Self::REQUEST_TIMEOUT),
             max_response_bytes: Self::MAX_RESPONSE_BYTES,
             transport: None,
@@ -322,6 +375,13 @@ impl ClientBuilder {
         self
     }
 
+    /// How many questions one round may have, [`ClientBuilder::MAX_QUESTIONS`] by default; `None` for as many as the server likes. With one
+    /// more, none of them is asked. A call that is carried on by hand is not counted: its host sees how many there are.
+    pub fn max_questions(mut self, questions: impl Into<Option<usize>>) -> Self {
+        self.max_questions = questions.into();
+        self
+    }
+
     /// How long one request may take from sending to the last byte that matters, [`ClientBuilder::REQUEST_TIMEOUT`] by default; `None`
     /// for no limit.
     pub fn request_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
@@ -329,7 +389,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes one answer may have, [`ClientBuilder::MAX_RESPONSE_BYTES`] by default.
+    /// How many bytes one answer may have, or all pages of a list together, [`ClientBuilder::MAX_RESPONSE_BYTES`] by default.
     pub fn max_response_bytes(mut self, limit: usize) -> Self {
         self.max_response_bytes = limit;
         self
@@ -383,6 +443,7 @@ impl ClientBuilder {
                 meta,
                 handlers: self.handlers,
                 max_rounds: self.max_rounds,
+                max_questions: self.max_questions,
                 request_timeout: self.request_timeout,
                 max_response_bytes: self.max_response_bytes,
                 transport,

@@ -77,9 +77,16 @@ fn advice(status: StatusCode) -> &'static str {
     }
 }
 
-/// A JSON-RPC error from the server.
+/// A JSON-RPC error from the server. Its text names the HTTP status too, unless that is a success, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[error("the server answered with error {}: {}{}", error.code, error.message, known_advice(error))]
+#[error(
+    "the server answered with {}error {}: {}{}{}",
+    http_prefix(*status),
+    error.code,
+    error.message,
+    known_advice(error),
+    http_advice(*status)
+)]
 pub struct RpcError {
     /// The HTTP status that it came with.
     pub status: StatusCode,
@@ -92,6 +99,22 @@ impl RpcError {
     #[must_use]
     pub fn known(&self) -> Option<KnownError> {
         self.error.known()
+    }
+}
+
+fn http_prefix(status: StatusCode) -> String {
+    if status.is_success() {
+        String::new()
+    } else {
+        format!("HTTP status {status} and ")
+    }
+}
+
+/// Advice on a status that came with a JSON-RPC error. Who sends one is an MCP endpoint, whose 404 is about a method and not about the path.
+fn http_advice(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => "",
+        _ => advice(status),
     }
 }
 
@@ -176,6 +199,9 @@ pub enum CallError {
         source: RequestError,
     },
     /// The request was sent, or may have been, and its outcome is not known. Nothing was repeated.
+    ///
+    /// An answer that cannot be read or breaks the specification is among the causes, as [`RequestError::Protocol`]: what the call did is
+    /// then the server's secret.
     #[error("whether the call took effect is not known: {source}. {}", pending.repeat())]
     OutcomeUnknown {
         /// The call as it was sent: resuming it sends the same again.
@@ -207,9 +233,13 @@ pub enum CallError {
         /// The call as it was sent.
         pending: Box<PendingCall>,
     },
-    /// The server's answer breaks the specification. What the call did is the server's secret.
-    #[error("{0}; whether the call took effect is not known")]
-    Protocol(#[from] ProtocolError),
+    /// The server wants another round with a state that is no string ([`RoundError::StateNotAString`]). Such a state is never sent back,
+    /// and without it the round cannot be resumed.
+    ///
+    /// There is no call in this error: the request as it was sent is answered, and the state that it carried, if any, is used up. Begin
+    /// anew, after finding out what happened.
+    #[error("{0}; it is not sent back, and the call cannot go on")]
+    Protocol(ProtocolError),
     /// This side stopped. Nothing was sent for the round that is open.
     #[error("the call was abandoned: {why}")]
     Abandoned {
@@ -298,6 +328,16 @@ pub enum Abandoned {
     TooManyRounds {
         /// The limit.
         limit: u32,
+    },
+    /// A round has more questions than the limit allows. None was asked.
+    #[error(
+        "too many questions: the server asks {asked} at once, and {limit} are allowed; raise `max_questions` if the server may ask so many"
+    )]
+    TooManyQuestions {
+        /// How many there are.
+        asked: usize,
+        /// The limit.
+        limit: usize,
     },
     /// The host would not answer.
     #[error("the host refused to answer {key:?}: {refusal}")]

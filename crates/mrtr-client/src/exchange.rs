@@ -32,6 +32,17 @@ impl Client {
         more: Headers,
         params: &P,
     ) -> Result<Box<RawValue>, RequestError> {
+        self.exchange_counted(method, more, params, None).await
+    }
+
+    /// The same with a count of bytes that several requests share: all of their bodies together have the limit of one.
+    pub(crate) async fn exchange_counted<P: Serialize>(
+        &self,
+        method: &str,
+        more: Headers,
+        params: &P,
+        taken: Option<&mut usize>,
+    ) -> Result<Box<RawValue>, RequestError> {
         let id = self.next_id();
         let body = write_request(&id, method, params)
             .map_err(|error| RequestError::Unwritable(error.to_string()))?;
@@ -41,7 +52,7 @@ impl Client {
         tracing::debug!(method, %id, "request");
         let answer = async {
             let response = self.inner.transport.send(request).await?;
-            self.read(&id, response).await
+            self.read(&id, response, taken).await
         };
         match self.inner.request_timeout {
             Some(after) => tokio::time::timeout(after, answer)
@@ -81,6 +92,7 @@ impl Client {
         &self,
         id: &RequestId,
         response: http::Response<ResponseBody>,
+        taken: Option<&mut usize>,
     ) -> Result<Box<RawValue>, RequestError> {
         let (parts, mut body) = response.into_parts();
         match (
@@ -88,7 +100,7 @@ impl Client {
             parts.status,
         ) {
             (Some("application/json"), status) => {
-                let bytes = self.read_whole(&mut body).await?;
+                let bytes = self.read_whole(&mut body, taken).await?;
                 let response = match Response::parse(&bytes) {
                     Ok(response) => response,
                     // A proxy's own JSON, for instance.
@@ -99,20 +111,33 @@ impl Client {
                 outcome(id, response, status)
             }
             (Some("text/event-stream"), status) if status.is_success() => {
-                self.read_stream(id, body, status).await
+                self.read_stream(id, body, status, taken).await
             }
             (_, status) if status.is_success() => Err(ProtocolError::ContentType.into()),
             (_, status) => Err(RequestError::Http { status }),
         }
     }
 
-    async fn read_whole(&self, body: &mut ResponseBody) -> Result<Bytes, RequestError> {
+    /// Adds to the count, up to the limit.
+    fn take(&self, taken: &mut usize, chunk: &Bytes) -> Result<(), RequestError> {
         let limit = self.inner.max_response_bytes;
+        *taken = taken.saturating_add(chunk.len());
+        if *taken > limit {
+            return Err(RequestError::TooLarge { limit });
+        }
+        Ok(())
+    }
+
+    async fn read_whole(
+        &self,
+        body: &mut ResponseBody,
+        taken: Option<&mut usize>,
+    ) -> Result<Bytes, RequestError> {
+        let mut own = 0;
+        let taken = taken.unwrap_or(&mut own);
         let mut whole = BytesMut::new();
         while let Some(chunk) = body.chunk().await? {
-            if whole.len() + chunk.len() > limit {
-                return Err(RequestError::TooLarge { limit });
-            }
+            self.take(taken, &chunk)?;
             whole.extend_from_slice(&chunk);
         }
         Ok(whole.freeze())
@@ -124,10 +149,15 @@ impl Client {
         id: &RequestId,
         mut body: ResponseBody,
         status: StatusCode,
+        mut taken: Option<&mut usize>,
     ) -> Result<Box<RawValue>, RequestError> {
         let limit = self.inner.max_response_bytes;
         let mut reader = SseReader::new(limit);
         while let Some(chunk) = body.chunk().await? {
+            // Without a shared count the limit is one event's: a long call may report progress for hours.
+            if let Some(taken) = taken.as_deref_mut() {
+                self.take(taken, &chunk)?;
+            }
             reader
                 .push(&chunk)
                 .map_err(|_| RequestError::TooLarge { limit })?;

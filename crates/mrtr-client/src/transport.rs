@@ -109,6 +109,8 @@ impl HttpTransport {
             .retry(reqwest::retry::never())
             .connect_timeout(Self::CONNECT_TIMEOUT)
             .referer(false)
+            // What `HTTP_PROXY` names would read the token and the state.
+            .no_proxy()
             .build()
             .map_err(TransportError::not_sent)?;
         Ok(Self { client })

@@ -1,8 +1,8 @@
 //! Calls of one request: what is sent, what a result is.
 
 use mrtr_client::{
-    CallError, Client, ClientBuilder, ProtocolError, Refusal, RootsQuestion, SamplingQuestion,
-    UrlAnswer, UrlQuestion,
+    CallError, Client, ClientBuilder, ProtocolError, Refusal, RequestError, RootsQuestion,
+    SamplingQuestion, UrlAnswer, UrlQuestion,
 };
 use mrtr_protocol::{ContentBlock, Implementation};
 use serde_json::{Value, json};
@@ -137,7 +137,13 @@ async fn the_type_of_a_result_decides() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, CallError::Protocol(ProtocolError::ResultType(_))),
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::ResultType(_)),
+                    ..
+                }
+            ),
             "{bad}: {error}"
         );
     }

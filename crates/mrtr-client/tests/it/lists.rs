@@ -1,10 +1,14 @@
 //! Discovery and the list of tools.
 
-use mrtr_client::{ProtocolError, RequestError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::Request;
+use mrtr_client::{Client, ClientBuilder, ProtocolError, RequestError, Transport, TransportFuture};
 use mrtr_protocol::CacheScope;
 use serde_json::{Value, json};
 
-use crate::script::{Reply, Seen, Server};
+use crate::script::{Recorder, Reply, Seen, Server};
 
 #[tokio::test]
 async fn discovers_a_server() {
@@ -142,6 +146,153 @@ async fn a_list_must_end() {
     assert!(is_endless(client.list_resources().await));
     assert!(is_endless(client.list_resource_templates().await));
     assert_eq!(server.count(), 8);
+}
+
+/// Lists `pages` pages of one tool each, the cursor of page n being `cursor(n)`.
+fn tool_pages(pages: usize, cursor: fn(usize) -> String) -> Recorder {
+    Recorder::new(move |n, _| {
+        let next = (n < pages).then(|| cursor(n));
+        page(&[&format!("t{n}")], next.as_deref())
+    })
+}
+
+async fn listed(
+    recorder: &Recorder,
+    set: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<usize, RequestError> {
+    let client = Client::builder("http://server.example/mcp").transport(recorder.clone());
+    let tools = set(client).build().unwrap().list_tools().await;
+    tools.map(|tools| tools.len())
+}
+
+#[tokio::test]
+async fn a_list_has_a_hundred_pages_and_no_cursor_twice() {
+    let server = tool_pages(100, |n| n.to_string());
+    assert_eq!(listed(&server, |client| client).await.unwrap(), 100);
+    let server = tool_pages(101, |n| n.to_string());
+    let error = listed(&server, |client| client).await.unwrap_err();
+    assert!(
+        matches!(error, RequestError::Protocol(ProtocolError::EndlessPages)),
+        "{error}"
+    );
+    assert_eq!(server.count(), 100);
+    // Three cursors in a ring.
+    let server = tool_pages(50, |n| (n % 3).to_string());
+    let error = listed(&server, |client| client).await.unwrap_err();
+    assert!(
+        matches!(error, RequestError::Protocol(ProtocolError::EndlessPages)),
+        "{error}"
+    );
+    assert_eq!(server.count(), 4);
+}
+
+/// A page of any list, of about `len` bytes.
+fn empty_page(cursor: &str, len: usize) -> Reply {
+    Reply::Result(
+        json!({"resultType": "complete", "tools": [], "prompts": [], "resources": [], "resourceTemplates": [],
+        "ttlMs": 0, "cacheScope": "private", "nextCursor": cursor, "x": "x".repeat(len)}),
+    )
+}
+
+#[tokio::test]
+async fn every_list_has_the_same_limits() {
+    async fn all_of(client: &Client) -> [Result<usize, RequestError>; 4] {
+        [
+            client.list_tools().await.map(|all| all.len()),
+            client.list_prompts().await.map(|all| all.len()),
+            client.list_resources().await.map(|all| all.len()),
+            client.list_resource_templates().await.map(|all| all.len()),
+        ]
+    }
+    let build = |recorder: &Recorder| {
+        let client = Client::builder("http://server.example/mcp").transport(recorder.clone());
+        client.max_response_bytes(100_000).build().unwrap()
+    };
+    let endless = Recorder::new(|n, _| empty_page(&n.to_string(), 0));
+    assert!(all_of(&build(&endless)).await.into_iter().all(is_endless));
+    assert_eq!(endless.count(), 400);
+    let ring = Recorder::new(|n, _| empty_page(&(n % 2).to_string(), 0));
+    assert!(all_of(&build(&ring)).await.into_iter().all(is_endless));
+    assert_eq!(ring.count(), 12);
+    let large = Recorder::new(|n, _| empty_page(&n.to_string(), 30_000));
+    for result in all_of(&build(&large)).await {
+        assert!(
+            matches!(result, Err(RequestError::TooLarge { limit: 100_000 })),
+            "{result:?}"
+        );
+    }
+    assert_eq!(large.count(), 16);
+}
+
+#[tokio::test]
+async fn all_pages_share_one_budget_of_bytes() {
+    let server = tool_pages(10, |n| n.to_string());
+    let enough = |client: ClientBuilder| client.max_response_bytes(4_000);
+    assert_eq!(listed(&server, enough).await.unwrap(), 10);
+    let server = tool_pages(90, |n| n.to_string());
+    let error = listed(&server, enough).await.unwrap_err();
+    assert!(
+        matches!(error, RequestError::TooLarge { limit: 4_000 }),
+        "{error}"
+    );
+    assert!((10..50).contains(&server.count()), "{}", server.count());
+    // On streams too, and what is no answer counts as well.
+    let streamed = |padding: usize| {
+        Recorder::new(move |n, seen| {
+            let next = if n < 20 {
+                format!(r#","nextCursor":"{n}""#)
+            } else {
+                String::new()
+            };
+            Reply::Stream(
+                vec![
+                    format!(": {}\n\n", "x".repeat(padding)),
+                    format!(
+                        "data: {{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"resultType\":\"complete\",\"tools\":[],\"ttlMs\":0,\"cacheScope\":\"private\"{next}}}}}\n\n",
+                        seen.id()
+                    ),
+                ],
+                false,
+            )
+        })
+    };
+    assert_eq!(listed(&streamed(1), enough).await.unwrap(), 0);
+    let error = listed(&streamed(1_000), enough).await.unwrap_err();
+    assert!(matches!(error, RequestError::TooLarge { .. }), "{error}");
+}
+
+/// Answers each request after 20 seconds of a clock that stands still.
+#[derive(Debug)]
+struct Slow(Recorder);
+
+impl Transport for Slow {
+    fn send(&self, request: Request<Bytes>) -> TransportFuture<'_> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            self.0.send(request).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pages_share_one_budget_of_time() {
+    for (count, good) in [(2, true), (50, false)] {
+        let server = tool_pages(count, |n| n.to_string());
+        let client = Client::builder("http://server.example/mcp")
+            .transport(Slow(server.clone()))
+            .request_timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        let begun = tokio::time::Instant::now();
+        match client.list_tools().await {
+            Ok(tools) => assert!(good && tools.len() == count),
+            Err(error) => assert!(
+                !good && matches!(error, RequestError::TimedOut { .. }),
+                "{error}"
+            ),
+        }
+        assert!(begun.elapsed() <= Duration::from_secs(60));
+    }
 }
 
 #[tokio::test]

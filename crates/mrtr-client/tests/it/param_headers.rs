@@ -118,6 +118,7 @@ async fn a_mismatch_asks_for_the_list_and_sends_once_more() {
         "{error}"
     );
     assert_eq!(stubborn.count(), 2);
+    client.list_tools().await.unwrap();
     let error = client
         .call_tool("sql", json!({"region": "a"}))
         .await
@@ -126,5 +127,32 @@ async fn a_mismatch_asks_for_the_list_and_sends_once_more() {
         matches!(&error, CallError::Rpc { source, .. } if source.error.code == -32020),
         "{error}"
     );
-    assert_eq!(stubborn.count(), 4);
+    assert_eq!(stubborn.count(), 5);
+}
+
+#[tokio::test]
+async fn the_list_after_a_mismatch_stops_at_the_tool() {
+    // The first page of an endless list names the tool.
+    let server = Server::start(|n, seen| match sql_server("Region")(n, seen) {
+        Reply::Result(mut page) if seen.body["method"] == "tools/list" => {
+            page["nextCursor"] = json!(n.to_string());
+            Reply::Result(page)
+        }
+        other => other,
+    })
+    .await;
+    let client = server.client().on_form(yes).build().unwrap();
+    client
+        .call_tool("sql", json!({"region": "us-west1"}))
+        .await
+        .unwrap();
+    let methods: Vec<_> = server
+        .seen()
+        .iter()
+        .map(|seen| seen.body["method"].clone())
+        .collect();
+    assert_eq!(
+        methods,
+        ["tools/call", "tools/list", "tools/call", "tools/call"]
+    );
 }

@@ -1,6 +1,8 @@
 //! Questions for folders. Deprecated since 2026-07-28: a new server takes folders as parameters, resource URIs or configuration.
 
-use mrtr_client::{Abandoned, CallError, Progress, Refusal, RootsQuestion, UrlAnswer};
+use mrtr_client::{
+    Abandoned, CallError, Progress, Refusal, RequestError, RootsQuestion, UrlAnswer,
+};
 use mrtr_protocol::Root;
 use serde_json::json;
 
@@ -34,7 +36,13 @@ async fn folders_go_to_the_server_that_asks() {
         .unwrap();
     // The script completes with a tool's result, which is none of a resource.
     let error = client.read_resource("note://1").await.unwrap_err();
-    assert!(matches!(error, CallError::Protocol(_)), "{error}");
+    assert!(
+        matches!(
+            &error,
+            CallError::OutcomeUnknown { source: RequestError::Protocol(_), pending } if pending.has_state()
+        ),
+        "{error}"
+    );
     assert_eq!(
         recorder.seen()[1].param("inputResponses"),
         Some(

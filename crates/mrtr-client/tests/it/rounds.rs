@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mrtr_client::{
     Abandoned, AnswerError, CallError, FormAnswer, FormQuestion, ProtocolError, QuestionProblem,
-    Refusal,
+    Refusal, RequestError,
 };
 use mrtr_protocol::Kind;
 use serde_json::{Value, json};
@@ -460,7 +460,13 @@ async fn a_round_is_a_round_whatever_else_it_holds() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, CallError::Protocol(ProtocolError::Round(_))),
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::Round(_)),
+                    ..
+                }
+            ),
             "{error}"
         );
         assert_eq!(server.count(), 1);
@@ -785,4 +791,56 @@ async fn a_silent_server_is_a_timeout_and_an_unknown_outcome() {
     let error = client.call_tool("t", ()).await.unwrap_err();
     assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
     assert_eq!(recorder.count(), 1);
+}
+
+#[tokio::test]
+async fn a_round_has_so_many_questions_and_no_more() {
+    let server = Server::start(|_, seen| {
+        if seen.param("inputResponses").is_some() {
+            return done("x");
+        }
+        let count = seen.params()["arguments"]["count"].as_u64().unwrap();
+        let questions: serde_json::Map<_, _> =
+            (0..count).map(|n| (format!("k{n}"), form())).collect();
+        Reply::Result(json!({"resultType": "input_required", "inputRequests": questions, "requestState": "S"}))
+    })
+    .await;
+    let prompts = Arc::new(AtomicUsize::new(0));
+    let client = |limit: Option<Option<usize>>| {
+        let counter = Arc::clone(&prompts);
+        let builder = server.client().on_form(move |question| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            yes(question)
+        });
+        match limit {
+            Some(limit) => builder.max_questions(limit),
+            None => builder,
+        }
+        .build()
+        .unwrap()
+    };
+    for (limit, count) in [(None, 32), (Some(Some(2)), 2), (Some(None), 40)] {
+        let call = client(limit);
+        call.call_tool("t", json!({"count": count})).await.unwrap();
+        assert_eq!(prompts.swap(0, Ordering::Relaxed), count);
+    }
+    let requests = server.count();
+    for (limit, count, allowed) in [(None, 33, 32), (Some(Some(2)), 3, 2)] {
+        let call = client(limit);
+        let error = call
+            .call_tool("t", json!({"count": count}))
+            .await
+            .unwrap_err();
+        let CallError::Abandoned {
+            why: Abandoned::TooManyQuestions { asked, limit },
+            pending,
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((asked, limit), (count, allowed));
+        assert_eq!(pending.unanswered().count(), count);
+    }
+    assert_eq!(prompts.load(Ordering::Relaxed), 0, "none is asked");
+    assert_eq!(server.count(), requests + 2);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use mrtr_client::{
     Abandoned, CallError, Client, Completed, FormAnswer, FormQuestion, PendingCall, Progress,
-    ProtocolError, Repeat, Target,
+    ProtocolError, Repeat, RequestError, Target,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -250,15 +250,93 @@ async fn a_result_is_that_of_its_method_or_none() {
             if method == other {
                 assert_eq!(result.unwrap(), "x");
             } else {
-                assert!(
-                    matches!(
-                        result,
-                        Err(CallError::Protocol(ProtocolError::Result { .. }))
-                    ),
-                    "{other:?} for {method:?}: {result:?}"
-                );
+                let error = result.unwrap_err();
+                assert!(is_unreadable(&error), "{other:?} for {method:?}: {error}");
+                assert_eq!(error.pending().unwrap().target(), &method.target());
             }
         }
+    }
+}
+
+fn is_unreadable(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::OutcomeUnknown {
+            source: RequestError::Protocol(ProtocolError::Result { .. }),
+            ..
+        }
+    )
+}
+
+#[tokio::test]
+async fn a_call_outlives_a_result_that_cannot_be_read() {
+    for method in ALL {
+        // Each second request, with the answer, is answered by nonsense: to a call, to a resumed one, and to a finished one.
+        let server = Server::start(move |n, _| match n {
+            1 => asks("k", "S"),
+            2..5 => Reply::Result(json!({"resultType": "complete", "content": 1})),
+            _ => method.result("done"),
+        })
+        .await;
+        let client = server.client().on_form(yes).build().unwrap();
+        let mut errors = vec![method.call(&client).await.unwrap_err()];
+        let again = errors[0].pending().unwrap().clone();
+        errors.push(client.resume(again.clone()).await.unwrap_err());
+        errors.push(client.finish(again).await.unwrap_err());
+        for error in &errors {
+            assert!(is_unreadable(error), "{error}");
+            assert_eq!(error.repeat(), Some(Repeat::SafeWithLedger), "{error}");
+        }
+        let last = errors.pop().unwrap().into_pending().unwrap();
+        assert_eq!(client.finish(last).await.unwrap().joined_text(), "done");
+        let seen = server.seen();
+        assert_eq!(seen.len(), 5);
+        for seen in &seen[1..] {
+            assert_eq!(own_params(seen), method.own_params());
+            assert_eq!(seen.param("requestState"), Some(&json!("S")));
+            assert_eq!(
+                seen.param("inputResponses"),
+                Some(&json!({"k": accepted()}))
+            );
+        }
+        // And at the first request.
+        let server = Server::start(|_, _| Reply::Result(json!({"resultType": "complete"}))).await;
+        let client = server.client().build().unwrap();
+        let error = method.begin(&client).await.unwrap_err();
+        assert!(is_unreadable(&error), "{error}");
+        assert_eq!(error.repeat(), Some(Repeat::MayRepeatEffects));
+    }
+}
+
+#[tokio::test]
+async fn too_many_questions_are_not_asked_for_any_of_them() {
+    for method in ALL {
+        let recorder = Recorder::new(|_, _| {
+            let questions: serde_json::Map<_, _> =
+                (0..33).map(|n| (format!("k{n}"), form())).collect();
+            Reply::Result(
+                json!({"resultType": "input_required", "requestState": "S", "inputRequests": questions}),
+            )
+        });
+        let client = in_process(&recorder)
+            .on_form(async |_: FormQuestion| panic!("asked"))
+            .build()
+            .unwrap();
+        let error = method.call(&client).await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                CallError::Abandoned {
+                    why: Abandoned::TooManyQuestions {
+                        asked: 33,
+                        limit: 32
+                    },
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(recorder.count(), 1);
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use mrtr_client::{CallError, Client, Progress, ProtocolError, Repeat, RequestError};
+use mrtr_client::{
+    CallError, Client, HttpTransport, Progress, ProtocolError, Repeat, RequestError,
+};
 use mrtr_protocol::KnownError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -157,6 +159,52 @@ async fn redirects_are_not_followed() {
     assert_eq!((server.count(), target.count()), (1, 0));
 }
 
+/// Runs [`with_a_proxy_in_the_environment`] in a process of its own: the environment of this one belongs to every test.
+async fn calls_beside_a_proxy(transport: &'static str) -> (usize, usize) {
+    let target = Server::start(|_, _| done("x")).await;
+    let proxy = Server::start(|_, _| done("x")).await;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child
+        .args([
+            "--exact",
+            "wire::with_a_proxy_in_the_environment",
+            "--ignored",
+        ])
+        .env("MRTR_TEST_TARGET", &target.url)
+        .env("MRTR_TEST_TRANSPORT", transport)
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy");
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, proxy.url.trim_end_matches("/mcp"));
+    }
+    let output = tokio::task::spawn_blocking(move || child.output())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    (target.count(), proxy.count())
+}
+
+#[tokio::test]
+async fn no_proxy_is_taken_from_the_environment() {
+    // reqwest left to itself would take it, so the environment is one that counts.
+    assert_eq!(calls_beside_a_proxy("reqwest").await, (0, 1));
+    assert_eq!(calls_beside_a_proxy("default").await, (1, 0));
+}
+
+#[tokio::test]
+#[ignore = "a child process of `no_proxy_is_taken_from_the_environment`"]
+async fn with_a_proxy_in_the_environment() {
+    let Ok(url) = std::env::var("MRTR_TEST_TARGET") else {
+        return;
+    };
+    let mut client = Client::builder(url);
+    if std::env::var("MRTR_TEST_TRANSPORT").as_deref() == Ok("reqwest") {
+        client = client.transport(HttpTransport::from_reqwest(reqwest::Client::new()));
+    }
+    client.build().unwrap().call_tool("t", ()).await.unwrap();
+}
+
 #[tokio::test]
 async fn statuses_without_a_json_rpc_answer() {
     let server = Server::start(|_, seen| {
@@ -206,10 +254,63 @@ async fn statuses_without_a_json_rpc_answer() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, CallError::Protocol(_)) && error.to_string().contains(expected),
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(_),
+                    ..
+                }
+            ) && error.to_string().contains(expected),
             "{code}: {error}"
         );
     }
+}
+
+#[tokio::test]
+async fn advice_on_a_status_is_given_with_and_without_a_json_rpc_error() {
+    let server = Server::start(|_, seen| {
+        let arguments = &seen.params()["arguments"];
+        let status = u16::try_from(arguments["status"].as_u64().unwrap()).unwrap();
+        let status = StatusCode::from_u16(status).unwrap();
+        if arguments["rpc"] == true {
+            Reply::Error(status, json!({"code": -32600, "message": "No."}))
+        } else {
+            Reply::Raw(status, "text/plain", "no".to_owned())
+        }
+    })
+    .await;
+    let client = server.client().build().unwrap();
+    let text = async |status: u16, rpc: bool| {
+        let arguments = json!({"status": status, "rpc": rpc});
+        client
+            .call_tool("t", arguments)
+            .await
+            .unwrap_err()
+            .to_string()
+    };
+    for (status, advice) in [
+        (401, "the bearer token is missing, wrong or expired"),
+        (403, "this Origin or Host"),
+        (413, "the request is too large"),
+        (429, "wait before the next"),
+    ] {
+        for rpc in [false, true] {
+            let text = text(status, rpc).await;
+            assert!(text.contains(&format!("HTTP status {status}")), "{text}");
+            assert!(text.contains(advice), "{text}");
+            assert_eq!(text.contains("error -32600: No."), rpc, "{text}");
+        }
+    }
+    assert!(text(404, false).await.contains("check the path"));
+    let not_found = text(404, true).await;
+    assert!(
+        not_found.contains("HTTP status 404") && !not_found.contains("path"),
+        "{not_found}"
+    );
+    assert_eq!(
+        text(200, true).await,
+        "the server answered with error -32600: No."
+    );
 }
 
 #[tokio::test]
@@ -282,7 +383,10 @@ async fn ids_of_responses_are_checked() {
         assert!(
             matches!(
                 client.call_tool("t", json!({"body": body})).await,
-                Err(CallError::Protocol(ProtocolError::OtherId))
+                Err(CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::OtherId),
+                    ..
+                })
             ),
             "{body}"
         );
@@ -296,7 +400,10 @@ async fn ids_of_responses_are_checked() {
         assert!(
             matches!(
                 client.call_tool("t", json!({"body": body})).await,
-                Err(CallError::Protocol(ProtocolError::Envelope(_)))
+                Err(CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::Envelope(_)),
+                    ..
+                })
             ),
             "{body}"
         );
@@ -316,10 +423,72 @@ async fn ambiguous_answers_are_refused() {
         assert!(
             matches!(
                 client.call_tool("t", json!({"twice": twice})).await,
-                Err(CallError::Protocol(ProtocolError::Strict(_)))
+                Err(CallError::OutcomeUnknown {
+                    source: RequestError::Protocol(ProtocolError::Strict(_)),
+                    ..
+                })
             ),
             "{twice}"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_an_unknown_outcome() {
+    let results = [
+        json!({"resultType": "complete", "content": 7}),
+        json!({"resultType": "task"}),
+        json!({"resultType": "input_required"}),
+        json!({"resultType": "input_required", "inputRequests": [], "requestState": "S2"}),
+    ];
+    for result in results {
+        let server = Server::start(move |n, seen| match n {
+            1 => asks("k", "S1"),
+            2 => Reply::Result(result.clone()),
+            3 => Reply::Raw(StatusCode::OK, "application/json", "{".to_owned()),
+            4 => Reply::Raw(StatusCode::OK, "text/html", "<p>".to_owned()),
+            5 => Reply::Stream(vec!["data: {\n\n".to_owned()], false),
+            _ => {
+                assert_eq!(seen.param("requestState"), Some(&json!("S1")));
+                done("booked")
+            }
+        })
+        .await;
+        let client = server.client().on_form(yes).build().unwrap();
+        let mut error = client.call_tool("t", json!({"a": 1})).await.unwrap_err();
+        for count in 2..=5 {
+            assert!(
+                matches!(
+                    &error,
+                    CallError::OutcomeUnknown {
+                        source: RequestError::Protocol(_),
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+            assert_eq!(error.repeat(), Some(Repeat::SafeWithLedger));
+            assert_eq!(server.count(), count, "nothing is repeated by itself");
+            let pending = error.into_pending().unwrap();
+            // The call as it was sent: the person need not answer again.
+            assert_eq!((pending.round(), pending.unanswered().count()), (1, 0));
+            match client.resume(pending).await {
+                Ok(Progress::Done(result)) => {
+                    assert_eq!((result.joined_text().as_str(), count), ("booked", 5));
+                    break;
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(next) => error = next,
+            }
+        }
+        let seen = server.seen();
+        assert_eq!(seen.len(), 6);
+        for again in &seen[2..] {
+            assert_eq!(
+                again.param("inputResponses"),
+                seen[1].param("inputResponses")
+            );
+        }
     }
 }
 
