@@ -26,7 +26,7 @@ pub(super) fn sampling_and_roots(workspace: &Workspace) -> Vec<Finding> {
                 &file.path,
                 1,
                 "the file's head does not say that it is deprecated, and what to do instead",
-                "begin it with `//!`: deprecated since 2026-07-28, and what \"a new server\" does \"instead\"",
+                "begin it with `//!`: deprecated since 2026-07-28, and what a new server does instead",
             ));
         }
         for item in public_items(file) {
@@ -35,13 +35,16 @@ pub(super) fn sampling_and_roots(workspace: &Workspace) -> Vec<Finding> {
             } else {
                 is_named_for_them(&item.name)
             };
-            let says = |text: &str| text.to_lowercase().contains("deprecated");
+            let says = |docs: &str| says_what_instead(&docs.to_lowercase());
             let module_says = item.is_module && is_named_for_them(&item.name);
             if belongs && !module_says && !says(&item.docs) {
                 findings.push(Finding::new(
                     &file.path,
                     item.line,
-                    format!("`{}` does not say that it is deprecated", item.name),
+                    format!(
+                        "`{}` does not say that it is deprecated, and what to do instead",
+                        item.name
+                    ),
                     "say in its docs: deprecated since 2026-07-28, and what to do instead",
                 ));
             }
@@ -73,8 +76,13 @@ fn is_named_file(path: &str) -> bool {
         .is_some_and(|(_, name)| name.starts_with("sampling") || name.starts_with("roots"))
 }
 
-fn says_what_instead(head: &str) -> bool {
-    head.contains("deprecated") && (head.contains("instead") || head.contains("a new server"))
+/// Whether docs (in small letters) say that it is deprecated, and name what a new server does: call a model provider itself;
+/// take folders as parameters, resource URIs or configuration.
+fn says_what_instead(docs: &str) -> bool {
+    docs.contains("deprecated")
+        && ["provider", "parameters", "configuration", "instead"]
+            .iter()
+            .any(|word| docs.contains(word))
 }
 
 fn is_named_for_them(name: &str) -> bool {

@@ -54,7 +54,7 @@ const fn in_words(self) -> &'static str {
 const SAMPLING: &str = "\
 //! Sampling. Deprecated since 2026-07-28: call a model's provider instead.
 
-/// What a model said. Deprecated.
+/// What a model said. Deprecated: call a provider.
 #[derive(Debug)]
 pub struct CreateMessageResult {
     /// Which model.
@@ -591,7 +591,7 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             5,
             Workspace::with_replaced(
                 "crates/mrtr-protocol/src/sampling.rs",
-                "said. Deprecated.",
+                "said. Deprecated: call a provider.",
                 "said.",
             ),
         ),
@@ -599,7 +599,11 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             "sampling and roots",
             "crates/mrtr-protocol/src/sampling.rs",
             1,
-            Workspace::with_replaced("crates/mrtr-protocol/src/sampling.rs", "instead", "too"),
+            Workspace::with_replaced(
+                "crates/mrtr-protocol/src/sampling.rs",
+                ": call a model's provider instead",
+                "",
+            ),
         ),
         (
             "sampling and roots",
@@ -608,6 +612,16 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             Workspace::with_file(
                 "crates/mrtr-protocol/src/roots/list.rs",
                 "//! Folders.\n\n/// A folder.\npub struct Root;\n",
+            ),
+        ),
+        (
+            "sampling and roots",
+            "crates/mrtr-protocol/src/sampling.rs",
+            5,
+            Workspace::with_replaced(
+                "crates/mrtr-protocol/src/sampling.rs",
+                "Deprecated: call a provider.",
+                "Deprecated.",
             ),
         ),
         (
@@ -744,7 +758,7 @@ fn what_only_looks_like_a_violation_is_none() {
         (
             "sampling and roots",
             "crates/mrtr-protocol/src/roots.rs",
-            "//! Deprecated: a new server takes folders as parameters.\n\n/// Deprecated.\npub struct ListRootsResult {\n    pub roots: u8,\n}\n",
+            "//! Deprecated: a new server takes folders as parameters.\n\n/// Deprecated, as above: take parameters.\npub struct ListRootsResult {\n    pub roots: u8,\n}\n",
         ),
     ];
     for (part, path, text) in cases {
