@@ -15,6 +15,7 @@ mod http;
 mod ledgering;
 mod limits;
 mod methods;
+pub mod page;
 mod prompt;
 mod question;
 mod registered;
@@ -33,11 +34,15 @@ pub use crate::flow::{Ask, DurableFlow, Flow};
 pub use crate::form::FormError;
 pub use crate::handler::{ExtractAll, Handler};
 pub use crate::limits::Limits;
+pub use crate::page::{MemoryVisits, Page, Pages, Submission, Visit};
 pub use crate::prompt::{IntoPromptResult, Prompt, PromptResult, prompt};
-pub use crate::question::{Answer, Form, Question, QuestionError, Rendered};
+pub use crate::question::{Answer, Form, Question, QuestionError, Rendered, Roots, Sampling};
 pub use crate::resource::{IntoResourceResult, Resource, ResourceResult, resource, template};
 pub use crate::server::Server;
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
+/// Deprecated since 2026-07-28, as sampling and roots are: a new server calls a model provider itself, and takes folders as
+/// parameters, resource URIs or configuration.
+pub use mrtr_protocol::{CreateMessageParams, CreateMessageResult, Root, SamplingMessage};
 pub use mrtr_protocol::{Kind, PromptMessage, ResourceContents, ToolAnnotations};
 pub use mrtr_state::Principal;
 

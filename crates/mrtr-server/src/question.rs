@@ -1,16 +1,21 @@
 //! What can be asked, and what can be answered.
 
+mod roots;
+mod sampling;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mrtr_protocol::{ElicitForm, InputRequest, JsonObject, Kind, method};
+use mrtr_protocol::{ElicitForm, ElicitUrl, InputRequest, JsonObject, Kind, method};
 use mrtr_state::JsonDigest;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+pub use self::roots::Roots;
+pub use self::sampling::Sampling;
 use crate::form::{self, FormError, FormSchema};
 
 /// What came back for a question.
@@ -43,7 +48,8 @@ impl<T> Answer<T> {
     }
 }
 
-/// Something that can be put to the client side: a [`Form`], or a form of your own by [`Rendered::form`].
+/// Something that can be put to the client side: a [`Form`], a form of your own by [`Rendered::form`], or one of the
+/// deprecated [`Sampling`] and [`Roots`]. A page is asked for with [`Flow::ask_url`](crate::Flow::ask_url).
 ///
 /// Implementers: [`render`](Self::render) must be a function of the question alone. Two questions that a person would read
 /// as different must render differently, because an answer counts for what was rendered, and for nothing else.
@@ -70,6 +76,9 @@ pub enum QuestionError {
     /// The struct behind a form is not one that a form may carry.
     #[error(transparent)]
     Form(#[from] FormError),
+    /// A page is somebody's, and the caller is anonymous.
+    #[error("a page can only be asked for on behalf of somebody: the caller is anonymous")]
+    Anonymous,
     /// The question did not serialize.
     #[error("the question cannot be written as JSON: {0}")]
     Unwritable(String),
@@ -102,7 +111,7 @@ impl Rendered {
         Self::unchecked(Kind::Form, request)
     }
 
-    fn unchecked(kind: Kind, request: InputRequest) -> Result<Self, QuestionError> {
+    pub(crate) fn unchecked(kind: Kind, request: InputRequest) -> Result<Self, QuestionError> {
         let params = request.params.as_ref().map_or("{}", JsonObject::as_str);
         let digest = JsonDigest::of(&request.method, params)
             .map_err(|error| QuestionError::Unwritable(error.to_string()))?;
@@ -125,6 +134,28 @@ impl Rendered {
 
     pub(crate) fn into_request(self) -> InputRequest {
         self.request
+    }
+}
+
+/// A page to be visited; made by [`Flow::ask_url`](crate::Flow::ask_url), which knows whether it has been.
+#[derive(Debug)]
+pub(crate) struct PageVisit {
+    pub(crate) message: String,
+    pub(crate) url: String,
+    pub(crate) done: bool,
+}
+
+impl Question for PageVisit {
+    type Output = ();
+
+    fn render(&self) -> Result<Rendered, QuestionError> {
+        let page = ElicitUrl::new(self.message.clone(), self.url.clone());
+        Rendered::unchecked(Kind::Url, InputRequest::url(&page))
+    }
+
+    /// Consent to open the page is no completion: the question is put again until the visit is done.
+    fn read(&self, _: &RawValue) -> Option<()> {
+        self.done.then_some(())
     }
 }
 

@@ -308,6 +308,9 @@ impl Reply {
                 tracing::error!(key, %error, "a question cannot be put");
                 Self::unaskable(handler, "the server's log has the reason", standing)
             }
+            End::NoVisits => Self::internal(format!(
+                "{who} cannot ask: the record of visits did not answer.{note}"
+            )),
             End::Value { name, error } => {
                 // Its text may hold the value.
                 tracing::error!(%name, kind = ?error.classify(), line = error.line(), column = error.column(), "a kept value does not fit its type");

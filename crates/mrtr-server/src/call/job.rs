@@ -16,7 +16,7 @@ use super::row::Row;
 use super::{Frame, Requester, Round, reject};
 use crate::encoding::Base64;
 use crate::extract::{Call, ExtractError};
-use crate::flow::cell::{FlowCell, Open};
+use crate::flow::cell::{FlowCell, FlowOwner, Open};
 use crate::flow::durable::{Durable, Steps};
 use crate::flow::end::End;
 use crate::flow::journal::{Journal, OpenQuestion};
@@ -145,12 +145,18 @@ impl Job {
         let cell = match &mut self.flow {
             Some((frame, request)) => {
                 let (journal, request) = (std::mem::take(&mut frame.journal), *request);
+                let owner = FlowOwner {
+                    principal: self.requester.principal.clone(),
+                    flow: frame.flow,
+                    flow_exp: frame.flow_exp,
+                };
                 let durable = self.durable(&journal, request, record.owner());
                 FlowCell::new(
                     journal,
                     self.requester.declared,
                     self.inner.bind_questions,
                     durable,
+                    Some(owner),
                 )
             }
             None => FlowCell::without_flow(),

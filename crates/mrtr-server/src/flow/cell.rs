@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use mrtr_protocol::{Kind, KindSet};
-use mrtr_state::JsonDigest;
+use mrtr_state::{FlowId, JsonDigest, Principal, RandomError, Timestamp};
 use serde_json::value::RawValue;
 
 use super::durable::Durable;
@@ -36,7 +36,16 @@ pub(crate) struct FlowCell {
     /// Off only by `dangerous().ignore_question_digest()`.
     bind_questions: bool,
     pub(crate) durable: Option<Durable>,
+    /// Whose flow this is and when it ends; none for a handler that takes no flow.
+    pub(crate) owner: Option<FlowOwner>,
     inner: Mutex<Inner>,
+}
+
+/// Whose flow it is, for pages that belong to it.
+pub(crate) struct FlowOwner {
+    pub(crate) principal: Principal,
+    pub(crate) flow: FlowId,
+    pub(crate) flow_exp: Timestamp,
 }
 
 struct Inner {
@@ -79,6 +88,7 @@ impl FlowCell {
         declared: KindSet,
         bind_questions: bool,
         durable: Option<Durable>,
+        owner: Option<FlowOwner>,
     ) -> Arc<Self> {
         let inner = Inner {
             journal,
@@ -93,13 +103,14 @@ impl FlowCell {
             declared,
             bind_questions,
             durable,
+            owner,
             inner: Mutex::new(inner),
         })
     }
 
     /// The cell of a handler that takes no flow: nothing can be asked or kept through it.
     pub(crate) fn without_flow() -> Arc<Self> {
-        Self::new(Journal::default(), KindSet::new(), true, None)
+        Self::new(Journal::default(), KindSet::new(), true, None, None)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -249,6 +260,17 @@ impl FlowCell {
 
     pub(crate) fn keep_memo(&self, name: &str, value: Box<RawValue>) {
         self.inner().journal.memos.insert(name.to_owned(), value);
+    }
+
+    /// The handle of the page behind this key, the same in every round.
+    pub(crate) fn handle(&self, key: &str) -> Result<String, RandomError> {
+        let mut inner = self.inner();
+        if let Some(handle) = inner.journal.handles.get(key) {
+            return Ok(handle.clone());
+        }
+        let handle = FlowId::generate()?.to_text();
+        inner.journal.handles.insert(key.to_owned(), handle.clone());
+        Ok(handle)
     }
 
     /// Keeps the runtime from dropping the body until the guard is dropped.

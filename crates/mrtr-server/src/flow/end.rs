@@ -32,6 +32,8 @@ pub(crate) enum End {
     OutsideItsBody(Name),
     /// A question that may not be put.
     Unaskable { key: String, error: QuestionError },
+    /// The record of visits did not answer.
+    NoVisits,
     /// A memo or step whose value is of another type than the one it is read as, or does not serialize.
     Value {
         name: Name,

@@ -7,6 +7,7 @@
 //! q  the open questions: [key, kind, digest of what was put]
 //! a  the answers so far, each with the digest of the question that it answers
 //! m  the memos
+//! u  the handles of pages, by key
 //! ```
 //!
 //! With the HMAC codec all of it is readable by whoever carries it.
@@ -38,6 +39,8 @@ pub(crate) struct Journal {
     pub(crate) answers: BTreeMap<String, Given>,
     #[serde(rename = "m", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) memos: BTreeMap<String, Box<RawValue>>,
+    #[serde(rename = "u", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) handles: BTreeMap<String, String>,
 }
 
 /// A question that was put and waits for its answer: key, kind and digest.
@@ -84,6 +87,7 @@ impl Journal {
             open: Vec::new(),
             answers: BTreeMap::new(),
             memos: BTreeMap::new(),
+            handles: BTreeMap::new(),
         })
     }
 

@@ -25,6 +25,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use mrtr_protocol::Kind;
+use mrtr_state::Principal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
@@ -34,7 +35,8 @@ use self::cell::{FlowCell, Key, Namespace};
 use self::durable::{Begun, StepOutcome};
 use self::end::{End, Name};
 use crate::error::ToolError;
-use crate::question::Question;
+use crate::page::{Pages, Visit, VisitError};
+use crate::question::{Answer, PageVisit, Question, QuestionError};
 
 /// A handler's way to ask the client side, and to remember between rounds. An extractor; needs a codec.
 ///
@@ -74,6 +76,72 @@ impl Flow {
     /// When it is polled outside the handler that owns the flow.
     pub fn ask<Q: Question>(&self, key: impl Into<Cow<'static, str>>, question: Q) -> Ask<'_, Q> {
         Ask::new(self, key.into(), question)
+    }
+
+    /// Asks the person to open a page, and goes on when they have completed it there.
+    ///
+    /// The client's `accept` is only consent to open the page: until the record of visits says that the visit is done, the
+    /// same question is put again, with the same URL. `Accept(())` therefore means that the page has taken what it wanted,
+    /// from the principal whose call this is. What was typed there never passes through the client; look it up by
+    /// principal.
+    ///
+    /// Needs a principal: an anonymous caller's page could be anybody's, and the call ends with an error.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled outside the handler that owns the flow.
+    ///
+    /// Specification: `client/elicitation`, "URL Mode Elicitation Requests".
+    pub async fn ask_url(
+        &self,
+        key: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+        pages: &Pages,
+    ) -> Answer<()> {
+        let key: Key = key.into();
+        let asking = self.ask_by_url(&key, message.into(), pages);
+        self.cell.in_own_polls("ask_url", &key, asking).await
+    }
+
+    async fn ask_by_url(&self, key: &Key, message: String, pages: &Pages) -> Answer<()> {
+        let owner = self.cell.owner.as_ref();
+        let Some(owner) = owner.filter(|owner| owner.principal != Principal::Anonymous) else {
+            let error = QuestionError::Anonymous;
+            let key = key.to_string();
+            self.cell.end(End::Unaskable { key, error });
+            return pending().await;
+        };
+        // Looked up before the question is opened, so that several questions still make one round.
+        let busy = self.cell.busy();
+        let visited = async {
+            let handle = self
+                .cell
+                .handle(key)
+                .map_err(|error| VisitError::from(Box::from(error)))?;
+            let visit = Visit {
+                handle: handle.clone(),
+                principal: owner.principal.clone(),
+                flow: owner.flow,
+                key: key.to_string(),
+                expires: owner.flow_exp,
+            };
+            pages.visits().open(visit).await?;
+            let done = pages.visits().is_done(&handle).await?;
+            Ok::<_, VisitError>((pages.url(&handle), done))
+        };
+        let visited = visited.await;
+        drop(busy);
+        match visited {
+            Ok((url, done)) => {
+                self.ask(key.clone(), PageVisit { message, url, done })
+                    .await
+            }
+            Err(error) => {
+                tracing::error!(%error, "a page cannot be asked for");
+                self.cell.end(End::NoVisits);
+                pending().await
+            }
+        }
     }
 
     /// Whether this request's client declared that it can be asked questions of `kind`.
