@@ -12,11 +12,14 @@
 //! | [`Question`](Guard::Question) | an answer to another question than the one that is asked | [`Dangerous::ignore_question_digest`](mrtr_server::Dangerous::ignore_question_digest) |
 //! | [`Ledger`](Guard::Ledger) | a state that is answered twice, a step that runs twice | [`AlwaysFirst`] around the ledger |
 //!
+//! [`UncheckedCodec`] is beside them: a codec with real keys and real signatures that nobody checks.
+//!
 //! There is no builder call for any of them but the one in `dangerous()`: whoever wants to run without a guard has to
 //! depend on this crate and write its name.
 
 mod always_first;
 mod any;
+mod unchecked;
 mod unsealed;
 
 use std::fmt;
@@ -25,6 +28,7 @@ use std::str::FromStr;
 pub use crate::clock::StoppedClock;
 pub use always_first::AlwaysFirst;
 pub use any::{AnyPrincipal, AnyRequest};
+pub use unchecked::UncheckedCodec;
 pub use unsealed::UnsealedCodec;
 
 /// One thing that stands between an attacker and an effect. The [module](self) says what each stops.

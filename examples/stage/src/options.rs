@@ -13,7 +13,7 @@ use mrtr_state::{Clock, Key, KeyError, KeyRing, RandomError, StateCodec, SystemC
 use mrtr_state_aead::AeadCodec;
 use mrtr_state_hmac::HmacCodec;
 use mrtr_testkit::guards::{
-    AlwaysFirst, AnyPrincipal, AnyRequest, Guard, StoppedClock, UnsealedCodec,
+    AlwaysFirst, AnyPrincipal, AnyRequest, Guard, StoppedClock, UncheckedCodec, UnsealedCodec,
 };
 
 use crate::Data;
@@ -49,6 +49,7 @@ enum Codec {
     Aead,
     None,
     Unsealed,
+    Unchecked,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +136,7 @@ impl Options {
             Codec::Hmac => Arc::new(HmacCodec::new(ring)?),
             Codec::Aead => Arc::new(AeadCodec::new(ring)?),
             Codec::Unsealed => Arc::new(UnsealedCodec::in_place_of(&HmacCodec::new(ring)?)),
+            Codec::Unchecked => Arc::new(UncheckedCodec::new(HmacCodec::new(ring)?)),
         };
         if self.is_off(Guard::Sealing) {
             codec = Arc::new(UnsealedCodec::in_place_of(&codec));
@@ -194,7 +196,8 @@ impl FromStr for Codec {
             "aead" => Ok(Codec::Aead),
             "none" => Ok(Codec::None),
             "unsealed" => Ok(Codec::Unsealed),
-            _ => Err("take hmac, aead, none or unsealed"),
+            "unchecked" => Ok(Codec::Unchecked),
+            _ => Err("take hmac, aead, none, unsealed or unchecked"),
         }
     }
 }
