@@ -1,63 +1,145 @@
 //! The people at the client: who answers, and what.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mrtr_client::{Client, FormAnswer, FormHandler, FormQuestion, HandlerFuture, Refusal};
+use mrtr_client::{
+    Client, ClientBuilder, FormAnswer, FormHandler, FormQuestion, HandlerFuture, Refusal,
+    SamplingHandler, SamplingQuestion,
+};
+use mrtr_protocol::CreateMessageResult;
 use serde_json::{Value, json};
 
 use crate::Fault;
 use crate::wire::{Exchange, Recording};
 
-/// A person who gives the same answer to every form, and how often they were asked.
+/// A person at forms, and what they were asked.
 #[derive(Clone)]
 pub(crate) struct Person {
-    answer: Result<FormAnswer, &'static str>,
-    prompts: Arc<AtomicUsize>,
+    answers: Answers,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+#[derive(Clone)]
+enum Answers {
+    /// The same to every form.
+    Always(Result<FormAnswer, &'static str>),
+    /// This content, by the question's key.
+    ByKey(Value),
 }
 
 impl Person {
-    fn new(answer: Result<FormAnswer, &'static str>) -> Self {
+    fn new(answers: Answers) -> Self {
         Self {
-            answer,
-            prompts: Arc::default(),
+            answers,
+            asked: Arc::default(),
         }
     }
 
     /// Ticks the box and submits.
     pub(crate) fn says_yes() -> Self {
-        Self::new(Ok(FormAnswer::Accept(json!({ "ok": true }))))
+        let yes = FormAnswer::Accept(json!({ "ok": true }));
+        Self::new(Answers::Always(Ok(yes)))
     }
 
     /// Submits without ticking the box.
     pub(crate) fn leaves_the_box() -> Self {
-        Self::new(Ok(FormAnswer::Accept(json!({ "ok": false }))))
+        let unticked = FormAnswer::Accept(json!({ "ok": false }));
+        Self::new(Answers::Always(Ok(unticked)))
     }
 
     pub(crate) fn declines() -> Self {
-        Self::new(Ok(FormAnswer::Decline))
+        Self::new(Answers::Always(Ok(FormAnswer::Decline)))
     }
 
     pub(crate) fn dismisses() -> Self {
-        Self::new(Ok(FormAnswer::Cancel))
+        Self::new(Answers::Always(Ok(FormAnswer::Cancel)))
     }
 
     /// Not the person: the host refuses to show the question at all.
     pub(crate) fn is_not_asked_by_the_host() -> Self {
-        Self::new(Err("this host shows no forms of this server"))
+        Self::new(Answers::Always(Err(
+            "this host shows no forms of this server",
+        )))
+    }
+
+    /// Submits the content that stands here under the question's key.
+    pub(crate) fn fills_in(content: Value) -> Self {
+        Self::new(Answers::ByKey(content))
     }
 
     pub(crate) fn prompts(&self) -> usize {
-        self.prompts.load(Ordering::SeqCst)
+        self.asked().len()
+    }
+
+    /// The keys of the questions, sorted: one that was put twice stands here twice.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let mut asked = noted(&self.asked).clone();
+        asked.sort();
+        asked
     }
 }
 
 impl FormHandler for Person {
-    fn answer(&self, _: FormQuestion) -> HandlerFuture<'_> {
-        self.prompts.fetch_add(1, Ordering::SeqCst);
-        let answer = self.answer.clone();
-        Box::pin(async move { answer.map_err(Refusal::new) })
+    fn answer(&self, question: FormQuestion) -> HandlerFuture<'_> {
+        let answer = match &self.answers {
+            Answers::Always(answer) => answer.clone().map_err(Refusal::new),
+            Answers::ByKey(content) => match content.get(&question.key) {
+                Some(content) => Ok(FormAnswer::Accept(content.clone())),
+                None => Err(Refusal::new(format!("nobody answers {:?}", question.key))),
+            },
+        };
+        noted(&self.asked).push(question.key);
+        Box::pin(async move { answer })
     }
+}
+
+/// A host's model that says what stands here under the question's key, and what it was told.
+#[derive(Clone)]
+pub(crate) struct Model {
+    says: Value,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Model {
+    pub(crate) fn saying(says: Value) -> Self {
+        Self {
+            says,
+            told: Arc::default(),
+        }
+    }
+
+    /// The last message of each question, in their order.
+    pub(crate) fn told(&self) -> Vec<String> {
+        noted(&self.told).clone()
+    }
+}
+
+impl SamplingHandler for Model {
+    fn answer(&self, question: SamplingQuestion) -> HandlerFuture<'_, CreateMessageResult> {
+        let last = question.params.messages.last();
+        noted(&self.told).push(last.map_or(String::new(), |last| last.content.joined_text()));
+        let said = match self.says[&question.key].as_str() {
+            Some(said) => Ok(CreateMessageResult::new("a model of the demo's", said)),
+            None => Err(Refusal::new(format!("no model answers {:?}", question.key))),
+        };
+        Box::pin(async move { said })
+    }
+}
+
+fn noted<T>(notes: &Mutex<T>) -> MutexGuard<'_, T> {
+    notes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A client of alice's with these handlers, and the record of what passes it.
+pub(crate) fn host(
+    url: &str,
+    handlers: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<(Client, Recording), Fault> {
+    let recording = Recording::new()?;
+    let builder = Client::builder(url)
+        .bearer("alice-token")
+        .transport(recording.clone());
+    Ok((handlers(builder).build()?, recording))
 }
 
 /// A client with a person at it, whose exchanges are noted.
@@ -73,13 +155,9 @@ impl Desk {
     }
 
     pub(crate) fn with_limit(url: &str, person: Person, max_rounds: u32) -> Result<Self, Fault> {
-        let recording = Recording::new()?;
-        let client = Client::builder(url)
-            .bearer("alice-token")
-            .max_rounds(max_rounds)
-            .on_form(person.clone())
-            .transport(recording.clone())
-            .build()?;
+        let (client, recording) = host(url, |builder| {
+            builder.max_rounds(max_rounds).on_form(person.clone())
+        })?;
         Ok(Self {
             client,
             person,
@@ -103,20 +181,7 @@ impl Desk {
 
     /// `2 requests with different ids`, as they crossed the wire.
     pub(crate) fn requests_in_words(&self) -> String {
-        let exchanges = self.exchanges();
-        let mut ids: Vec<String> = exchanges
-            .iter()
-            .map(|exchange| exchange.request["id"].to_string())
-            .collect();
-        ids.sort();
-        ids.dedup();
-        match (exchanges.len(), ids.len()) {
-            (1, 1) => "1 request".into(),
-            (requests, different) if requests == different => {
-                format!("{requests} requests with different ids")
-            }
-            (requests, different) => format!("{requests} requests with {different} ids"),
-        }
+        self.recording.requests_in_words()
     }
 }
 

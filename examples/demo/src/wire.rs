@@ -23,6 +23,13 @@ pub(crate) struct Wire {
     capabilities: Value,
 }
 
+/// What a request is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target<'a> {
+    Tool(&'a str, &'a Value),
+    Prompt(&'a str, &'a Value),
+}
+
 /// What came back.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
@@ -83,8 +90,22 @@ impl Wire {
         arguments: &Value,
         more: &Value,
     ) -> Result<Answer, Fault> {
+        self.request(Target::Tool(tool, arguments), more).await
+    }
+
+    /// A request for a tool or a prompt, with these further params.
+    pub(crate) async fn request(&self, target: Target<'_>, more: &Value) -> Result<Answer, Fault> {
+        let (method, name, _) = target.parts();
         let response = self
-            .request(tool, self.body(tool, arguments, more))
+            .http
+            .post(&self.url)
+            .bearer_auth(&self.token)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method)
+            .header("mcp-name", name)
+            .body(self.body_for(target, more).to_string())
             .send()
             .await?;
         let status = response.status();
@@ -96,8 +117,13 @@ impl Wire {
     }
 
     pub(crate) fn body(&self, tool: &str, arguments: &Value, more: &Value) -> Value {
+        self.body_for(Target::Tool(tool, arguments), more)
+    }
+
+    fn body_for(&self, target: Target<'_>, more: &Value) -> Value {
+        let (method, name, arguments) = target.parts();
         let mut params = json!({
-            "name": tool,
+            "name": name,
             "arguments": arguments,
             "_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -107,19 +133,17 @@ impl Wire {
         for (name, value) in more.as_object().into_iter().flatten() {
             params[name] = value.clone();
         }
-        json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params })
+        json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
     }
+}
 
-    fn request(&self, tool: &str, body: Value) -> reqwest::RequestBuilder {
-        self.http
-            .post(&self.url)
-            .bearer_auth(&self.token)
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", "tools/call")
-            .header("mcp-name", tool)
-            .body(body.to_string())
+impl<'a> Target<'a> {
+    /// The method, the name and the arguments.
+    fn parts(self) -> (&'static str, &'a str, &'a Value) {
+        match self {
+            Target::Tool(name, arguments) => ("tools/call", name, arguments),
+            Target::Prompt(name, arguments) => ("prompts/get", name, arguments),
+        }
     }
 }
 
@@ -147,6 +171,23 @@ impl Answer {
 
     pub(crate) fn code(&self) -> Option<i64> {
         self.body["error"]["code"].as_i64()
+    }
+
+    /// `-32021 requiring CAPABILITIES, nothing asked`: what a client is told that did not declare what is needed.
+    pub(crate) fn undeclared_in_words(&self) -> String {
+        let code = self
+            .code()
+            .map_or("no error".into(), |code| code.to_string());
+        let required = &self.body["error"]["data"]["requiredCapabilities"];
+        let asked = if self.body.to_string().contains("inputRequests") {
+            "asked"
+        } else {
+            "nothing asked"
+        };
+        match self.status.as_u16() {
+            400 => format!("{code} requiring {required}, {asked}"),
+            status => format!("HTTP {status}, {code} requiring {required}, {asked}"),
+        }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -201,6 +242,24 @@ impl Recording {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// `2 requests with different ids`, as they crossed the wire.
+    pub(crate) fn requests_in_words(&self) -> String {
+        let exchanges = self.exchanges();
+        let mut ids: Vec<String> = exchanges
+            .iter()
+            .map(|exchange| exchange.request["id"].to_string())
+            .collect();
+        ids.sort();
+        ids.dedup();
+        match (exchanges.len(), ids.len()) {
+            (1, 1) => "1 request".into(),
+            (requests, different) if requests == different => {
+                format!("{requests} requests with different ids")
+            }
+            (requests, different) => format!("{requests} requests with {different} ids"),
+        }
     }
 }
 

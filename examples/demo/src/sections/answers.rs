@@ -119,21 +119,7 @@ pub(crate) fn cases() -> Vec<Case> {
                     .declaring(json!({}))
                     .call("submit_expense", &expense())
                     .await?;
-                let code = answer
-                    .code()
-                    .map_or("no error".into(), |code| code.to_string());
-                let required = &answer.body["error"]["data"]["requiredCapabilities"];
-                let asked = if answer.body.to_string().contains("inputRequests") {
-                    "asked"
-                } else {
-                    "nothing asked"
-                };
-                match answer.status.as_u16() {
-                    400 => Ok(format!("{code} requiring {required}, {asked}")),
-                    status => Ok(format!(
-                        "HTTP {status}, {code} requiring {required}, {asked}"
-                    )),
-                }
+                Ok(answer.undeclared_in_words())
             },
         ),
         insistent(

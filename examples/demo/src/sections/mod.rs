@@ -5,6 +5,8 @@ mod attack;
 mod client;
 mod effects;
 mod expense;
+mod kinds;
+mod kitchen;
 mod privacy;
 mod replay;
 mod ticket;
@@ -25,6 +27,8 @@ pub(crate) fn all() -> Vec<Case> {
         privacy::cases(),
         client::cases(),
         answers::cases(),
+        kinds::cases(),
+        kitchen::cases(),
         wiring::cases(),
     ];
     sections.into_iter().flatten().collect()
