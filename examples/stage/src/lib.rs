@@ -5,7 +5,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | this file | [`run`]: from flags to a served server |
+//! | this file | [`run`]: from flags to a served server; [`prepare`] for one that serves more |
 //! | [`arguments`] | reading flags |
 //! | [`process`] | listening, announcing, ending |
 //! | [`record`] | the record of effects |
@@ -49,7 +49,41 @@ async fn serve(
     ledger: DefaultLedger,
     tools: impl FnOnce(ServerBuilder, &Data) -> io::Result<ServerBuilder>,
 ) -> Result<(), StartError> {
-    let mut arguments = Arguments::of_this_process();
+    let Prepared {
+        builder,
+        data,
+        process,
+    } = prepare(name, ledger, Arguments::of_this_process())?;
+    let server = tools(builder, &data).map_err(StartError::Data)?.build()?;
+
+    let listener = process.listen().await.map_err(StartError::Listener)?;
+    server
+        .serve(listener, process.ended())
+        .await
+        .map_err(StartError::Listener)
+}
+
+/// What [`run`] has before it serves, for an example that serves something beside the MCP endpoint.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Everything but tools.
+    pub builder: ServerBuilder,
+    /// Where data is kept.
+    pub data: Data,
+    /// Where to listen, and what ends it.
+    pub process: Process,
+}
+
+/// Reads the flags of [`HELP`] from what an example has left of its command line, and refuses the rest.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub fn prepare(
+    name: &'static str,
+    ledger: DefaultLedger,
+    mut arguments: Arguments,
+) -> Result<Prepared, StartError> {
     let process = Process::take(&mut arguments)?;
     let options = Options::take(&mut arguments)?;
     arguments.finish()?;
@@ -64,13 +98,11 @@ async fn serve(
         .authenticator(tokens());
     // A ledger's file is opened here, which blocks; nothing is served yet.
     let builder = options.equip(builder, ledger, &data)?;
-    let server = tools(builder, &data).map_err(StartError::Data)?.build()?;
-
-    let listener = process.listen().await.map_err(StartError::Listener)?;
-    server
-        .serve(listener, process.ended())
-        .await
-        .map_err(StartError::Listener)
+    Ok(Prepared {
+        builder,
+        data,
+        process,
+    })
 }
 
 /// Who is who in the examples. Demonstration only: anybody can read these tokens here.
