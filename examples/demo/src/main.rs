@@ -13,6 +13,7 @@
 )]
 
 mod board;
+mod browser;
 mod people;
 mod sabotage;
 mod sections;

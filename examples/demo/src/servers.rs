@@ -9,8 +9,8 @@ use mrtr_ledger::Ledger as _;
 use mrtr_ledger_sqlite::SqliteLedger;
 use stage::record::{Entry, Record};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 use crate::Fault;
 use crate::wire::Wire;
@@ -37,6 +37,8 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) url: String,
+    /// Where its pages are, if it has any.
+    pub(crate) pages: Option<String>,
     plan: Plan,
     child: Child,
     stage: Stage,
@@ -64,22 +66,32 @@ impl Stage {
             .stdout
             .take()
             .ok_or_else(|| Fault("no stdout".into()))?;
-        let mut line = String::new();
-        let announced =
-            tokio::time::timeout(START, BufReader::new(stdout).read_line(&mut line)).await;
-        let url = line.trim().strip_prefix("listening on ").map(str::to_owned);
-        match (announced, url) {
-            (Ok(Ok(_)), Some(url)) => Ok(Server {
-                url,
-                plan: plan.clone(),
-                child,
-                stage: self.clone(),
-            }),
-            _ => Err(Fault(format!(
-                "{} did not say where it listens: {line:?}",
-                plan.example
-            ))),
-        }
+        let mut lines = BufReader::new(stdout).lines();
+        let announced = tokio::time::timeout(START, async {
+            let url = announced(&mut lines, "listening on ").await?;
+            let pages = match plan.example {
+                "link-account" => Some(announced(&mut lines, "pages on ").await?),
+                _ => None,
+            };
+            Ok::<_, Fault>((url, pages))
+        });
+        let (url, pages) = match announced.await {
+            Ok(Ok(announced)) => announced,
+            Ok(Err(fault)) => return Err(Fault(format!("{} {fault}", plan.example))),
+            Err(_) => {
+                return Err(Fault(format!(
+                    "{} did not say where it listens",
+                    plan.example
+                )));
+            }
+        };
+        Ok(Server {
+            url,
+            pages,
+            plan: plan.clone(),
+            child,
+            stage: self.clone(),
+        })
     }
 
     /// Starts a server that is expected not to start: its exit and what it printed on stderr.
@@ -155,6 +167,11 @@ impl Server {
         self.plan.record()
     }
 
+    /// The path of a file in the data directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.plan.path(name)
+    }
+
     /// Ends the process as a power cut would, with SIGKILL.
     pub(crate) async fn kill(&mut self) -> Result<(), Fault> {
         Ok(self.child.kill().await?)
@@ -164,6 +181,18 @@ impl Server {
     pub(crate) async fn start_again(&self) -> Result<Server, Fault> {
         self.stage.start(&self.plan).await
     }
+}
+
+/// What stands behind `prefix` in the next line.
+async fn announced(
+    lines: &mut Lines<BufReader<ChildStdout>>,
+    prefix: &str,
+) -> Result<String, Fault> {
+    let line = lines.next_line().await?.unwrap_or_default();
+    line.trim()
+        .strip_prefix(prefix)
+        .map(str::to_owned)
+        .ok_or_else(|| Fault(format!("said {line:?} instead of {prefix:?}")))
 }
 
 /// Rounds with a stored outcome in a ledger file, read beside the server that writes it.

@@ -219,6 +219,10 @@ impl Answer {
 pub(crate) struct Exchange {
     pub(crate) request: Value,
     pub(crate) answer: Value,
+    /// Everything that was sent: URL, headers, body.
+    pub(crate) sent: String,
+    /// Everything that was received: headers, body.
+    pub(crate) received: String,
 }
 
 /// A transport that notes what passes it.
@@ -265,17 +269,29 @@ impl Recording {
 
 impl Transport for Recording {
     fn send(&self, request: http::Request<Bytes>) -> TransportFuture<'_> {
-        let sent = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
+        let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
+        let sent = format!(
+            "{}\n{}\n{}",
+            request.uri(),
+            in_lines(request.headers()),
+            String::from_utf8_lossy(request.body())
+        );
         Box::pin(async move {
-            let (head, mut body) = self.inner.send(request).await?.into_parts();
+            let (head, mut chunks) = self.inner.send(request).await?.into_parts();
             let mut bytes = Vec::new();
-            while let Some(chunk) = body.chunk().await? {
+            while let Some(chunk) = chunks.chunk().await? {
                 bytes.extend_from_slice(&chunk);
             }
             let answer = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             let exchange = Exchange {
-                request: sent,
+                request: body,
                 answer,
+                sent,
+                received: format!(
+                    "{}\n{}",
+                    in_lines(&head.headers),
+                    String::from_utf8_lossy(&bytes)
+                ),
             };
             self.exchanges
                 .lock()
@@ -287,4 +303,11 @@ impl Transport for Recording {
             ))
         })
     }
+}
+
+fn in_lines(headers: &http::HeaderMap) -> String {
+    let lines = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,11 @@
 //! The kinds: everything that can be asked, everywhere that it can be asked.
 
-use mrtr_client::RootsQuestion;
-use mrtr_protocol::{ContentBlock, ResourceContents, Root};
+use mrtr_client::{Refusal, RootsQuestion, SamplingQuestion};
+use mrtr_protocol::sampling::{SamplingBlock, ToolUseContent};
+use mrtr_protocol::{
+    ContentBlock, CreateMessageResult, JsonObject, RawObject, ResourceContents, Root,
+    SamplingContent,
+};
 use mrtr_testkit::guards::Guard;
 use serde_json::{Value, json};
 
@@ -74,6 +78,24 @@ fn deprecated() -> Vec<Case> {
         ),
         Case::new(
             SECTION,
+            "sampling with a tool of the server's, which the model uses once",
+            "completed, 3 requests with different ids",
+            PLAIN,
+            |stage| async move {
+                let server = stage.start(&stage.plan("briefing")?).await?;
+                let (client, recording) = host(&server.url, |builder| {
+                    builder.on_sampling(counts_its_words).with_sampling_tools()
+                })?;
+                let result = client.call_tool("sentence_with_tools", json!({})).await?;
+                Ok(format!(
+                    "{}, {}",
+                    completed(&result.joined_text(), &format!("{SEVEN} (7 words)")),
+                    recording.requests_in_words()
+                ))
+            },
+        ),
+        Case::new(
+            SECTION,
             "roots",
             "completed, 2 requests with different ids",
             PLAIN,
@@ -99,6 +121,33 @@ fn deprecated() -> Vec<Case> {
             },
         ),
     ]
+}
+
+const SEVEN: &str = "The last apples came in at dusk.";
+
+/// A model that has the words of its sentence counted, and says what came of it.
+async fn counts_its_words(question: SamplingQuestion) -> Result<CreateMessageResult, Refusal> {
+    let messages = question.params.messages.iter();
+    let counted = messages
+        .flat_map(|message| message.content.blocks())
+        .find_map(|block| match block {
+            SamplingBlock::ToolResult(result) => result.content.first(),
+            _ => None,
+        });
+    let said = match counted {
+        Some(ContentBlock::Text(count)) => format!("{SEVEN} ({})", count.text).into(),
+        Some(_) => return Err(Refusal::new("the tool came to no text")),
+        None => {
+            let input = JsonObject::from_serialize(&json!({ "text": SEVEN }));
+            SamplingContent::One(SamplingBlock::ToolUse(ToolUseContent {
+                id: "use-1".into(),
+                name: "count_words".into(),
+                input: input.map_err(|error| Refusal::new(error.to_string()))?,
+                meta: RawObject::new(),
+            }))
+        }
+    };
+    Ok(CreateMessageResult::new("a model of the demo's", said))
 }
 
 fn rounds() -> Vec<Case> {
@@ -355,6 +404,13 @@ fn undeclared() -> Vec<Case> {
     let url = json!({ "elicitation": { "url": {} } });
     let sampling = json!({ "sampling": {} });
     vec![
+        row(
+            "a page to a client that declared forms only",
+            "link-account",
+            "link_account",
+            form.clone(),
+            url.clone(),
+        ),
         row(
             "a form to a client that declared pages only",
             "questions",

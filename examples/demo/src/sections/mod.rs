@@ -10,6 +10,7 @@ mod kitchen;
 mod privacy;
 mod replay;
 mod ticket;
+mod url;
 mod wiring;
 
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Case> {
         client::cases(),
         answers::cases(),
         kinds::cases(),
+        url::cases(),
         kitchen::cases(),
         wiring::cases(),
     ];
