@@ -393,6 +393,35 @@ impl Call {
         }
     }
 
+    /// A `prompts/get`.
+    pub(crate) fn prompt(name: &str, arguments: Value) -> Self {
+        Self::of(name, arguments).method("prompts/get")
+    }
+
+    /// A `resources/read`.
+    pub(crate) fn resource(uri: &str) -> Self {
+        Self::of("", json!({}))
+            .without_param("name")
+            .without_param("arguments")
+            .param("uri", uri)
+            .header("mcp-name", uri)
+            .method("resources/read")
+    }
+
+    /// A request without a name, such as a list.
+    pub(crate) fn nameless(method: &str) -> Self {
+        Self::of("", json!({}))
+            .without_param("name")
+            .without_param("arguments")
+            .without_header("mcp-name")
+            .method(method)
+    }
+
+    pub(crate) fn method(mut self, method: &str) -> Self {
+        self.body["method"] = method.into();
+        self.header("mcp-method", method)
+    }
+
     pub(crate) fn id(mut self, id: impl Into<Value>) -> Self {
         self.body["id"] = id.into();
         self

@@ -742,7 +742,7 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
     let memory = || MemoryLedger::new(Arc::new(clock.clone())).unwrap();
 
     let no_codec = builder().tool(tool("asks", asks)).build().unwrap_err();
-    assert!(matches!(&no_codec, BuildError::NoCodec { tool } if tool == "asks"));
+    assert!(matches!(&no_codec, BuildError::NoCodec { handler } if handler == "tool `asks`"));
     assert!(no_codec.to_string().contains(".codec("));
     builder()
         .codec(codec())
@@ -755,7 +755,7 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
         .tool(tool("acts", acts))
         .build()
         .unwrap_err();
-    assert!(matches!(&no_ledger, BuildError::NoLedger { tool } if tool == "acts"));
+    assert!(matches!(&no_ledger, BuildError::NoLedger { handler } if handler == "tool `acts`"));
     assert!(no_ledger.to_string().contains(".ledger("));
 
     let forgetful = builder()
@@ -784,7 +784,7 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
             .build()
             .unwrap_err();
         assert!(
-            matches!(&short, BuildError::Tool { tool, .. } if tool == "asks"),
+            matches!(&short, BuildError::Handler { handler, .. } if handler == "tool `asks`"),
             "{short}"
         );
         let short = builder()
@@ -797,7 +797,7 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
         );
     }
     let no_state = builder().tool(tool("shares", shares)).build().unwrap_err();
-    assert!(matches!(&no_state, BuildError::NoState { tool, .. } if tool == "shares"));
+    assert!(matches!(&no_state, BuildError::NoState { handler, .. } if handler == "tool `shares`"));
     let nobody = Server::builder("s", "1").build().unwrap_err();
     assert!(matches!(nobody, BuildError::NoAuthenticator));
     let no_audience = Server::builder("s", "1")
@@ -811,12 +811,12 @@ fn a_server_that_lacks_something_does_not_start_and_says_what() {
         .tool(tool("x", async || "2"))
         .build()
         .unwrap_err();
-    assert!(matches!(twice, BuildError::DuplicateTool(name) if name == "x"));
+    assert!(matches!(twice, BuildError::Duplicate(what) if what == "tool `x`"));
     let named = builder()
         .tool(tool("not a name", async || "1"))
         .build()
         .unwrap_err();
-    assert!(matches!(named, BuildError::ToolName(_)));
+    assert!(matches!(named, BuildError::Name(_)));
 }
 
 #[tokio::test]

@@ -12,5 +12,7 @@ mod cases;
 mod durable;
 mod flow;
 mod log;
+mod pages;
 mod serve;
+mod surfaces;
 mod wire;
