@@ -68,3 +68,50 @@ fn place(key: &RowKey, fingerprint: &Fingerprint) -> Vec<u8> {
     place.extend_from_slice(fingerprint.as_bytes());
     place
 }
+
+#[cfg(test)]
+mod tests {
+    use mrtr_state::{KeyRing, Nonce, Timestamp};
+    use mrtr_state_aead::AeadCodec;
+    use mrtr_state_hmac::HmacCodec;
+
+    use super::*;
+
+    fn row(nonce: u8, expiry: u64) -> RowKey {
+        RowKey::round(
+            "a",
+            &Nonce::from_bytes([nonce; 16]),
+            Timestamp::from_millis(expiry),
+        )
+    }
+
+    #[test]
+    fn a_sealed_outcome_opens_at_its_own_row_alone() {
+        let codec = AeadCodec::new(KeyRing::generate().unwrap()).unwrap();
+        let outcomes = Outcomes::new(&codec);
+        let (key, fingerprint) = (row(1, 5), Fingerprint::from_bytes([1; 32]));
+        let stored = outcomes
+            .seal(&key, &fingerprint, b"done: 4711")
+            .expect("it seals");
+        assert!(!String::from_utf8_lossy(&stored).contains("4711"));
+        let open =
+            |key: &RowKey, fingerprint| outcomes.open(key, &fingerprint, stored.clone()).ok();
+        assert_eq!(open(&key, fingerprint).as_deref(), Some(&b"done: 4711"[..]));
+        assert_eq!(open(&row(2, 5), fingerprint), None, "another round's row");
+        assert_eq!(open(&row(1, 6), fingerprint), None, "another expiry");
+        assert_eq!(open(&key, Fingerprint::from_bytes([2; 32])), None, "another retry");
+        let state = codec
+            .sealer(&Purpose::REQUEST_STATE)
+            .seal(b"done: 4711")
+            .unwrap();
+        assert!(outcomes.open(&key, &fingerprint, state.into_bytes()).is_err(), "a state");
+    }
+
+    #[test]
+    fn with_hmac_outcomes_are_plain() {
+        let codec = HmacCodec::new(KeyRing::generate().unwrap()).unwrap();
+        let (key, fingerprint) = (row(1, 5), Fingerprint::from_bytes([1; 32]));
+        let stored = Outcomes::new(&codec).seal(&key, &fingerprint, b"done");
+        assert_eq!(stored.as_deref(), Some(&b"done"[..]));
+    }
+}
