@@ -99,12 +99,21 @@ mod tests {
         assert_eq!(open(&key, fingerprint).as_deref(), Some(&b"done: 4711"[..]));
         assert_eq!(open(&row(2, 5), fingerprint), None, "another round's row");
         assert_eq!(open(&row(1, 6), fingerprint), None, "another expiry");
-        assert_eq!(open(&key, Fingerprint::from_bytes([2; 32])), None, "another retry");
+        assert_eq!(
+            open(&key, Fingerprint::from_bytes([2; 32])),
+            None,
+            "another retry"
+        );
         let state = codec
             .sealer(&Purpose::REQUEST_STATE)
             .seal(b"done: 4711")
             .unwrap();
-        assert!(outcomes.open(&key, &fingerprint, state.into_bytes()).is_err(), "a state");
+        assert!(
+            outcomes
+                .open(&key, &fingerprint, state.into_bytes())
+                .is_err(),
+            "a state"
+        );
     }
 
     #[test]

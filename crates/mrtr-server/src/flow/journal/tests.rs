@@ -116,6 +116,7 @@ fn any_journal() -> impl Strategy<Value = Journal> {
             open,
             answers,
             memos,
+            handles: BTreeMap::from([("k".to_owned(), "h".to_owned())]),
         })
 }
 
