@@ -71,6 +71,8 @@ pub use error::{
     Abandoned, AnswerError, CallError, ProtocolError, QuestionProblem, RequestError, RpcError,
 };
 pub use handler::{FormAnswer, FormHandler, FormQuestion, HandlerFuture, Refusal, ServerLabel};
+/// The wire types, for what this crate does not name itself: content blocks, messages and roots for handlers to return.
+pub use mrtr_protocol as protocol;
 pub use page::{PageUrl, UrlAnswer, UrlHandler, UrlProblem, UrlQuestion, UrlWarning};
 pub use pending::{PendingCall, Repeat};
 pub use roots::{RootsHandler, RootsQuestion};

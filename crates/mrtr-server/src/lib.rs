@@ -40,6 +40,8 @@ pub use crate::question::{Answer, Form, Question, QuestionError, Rendered, Roots
 pub use crate::resource::{IntoResourceResult, Resource, ResourceResult, resource, template};
 pub use crate::server::Server;
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
+/// The wire types, for what this crate does not name itself: content blocks, tools for sampling and the like.
+pub use mrtr_protocol as protocol;
 /// Deprecated since 2026-07-28, as sampling and roots are: a new server calls a model provider itself, and takes folders as
 /// parameters, resource URIs or configuration.
 pub use mrtr_protocol::{CreateMessageParams, CreateMessageResult, Root, SamplingMessage};
