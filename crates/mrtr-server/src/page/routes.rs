@@ -176,11 +176,12 @@ fn answer(status: StatusCode, media: &'static str, body: String) -> Response<Bod
     response
 }
 
-/// A page takes secrets: it is not framed, not cached, runs no script, and its address goes nowhere.
+/// A page takes secrets: it is not framed, not cached, runs no script, and its address goes to no other site.
 fn guarded(mut response: Response<Body>) -> Response<Body> {
     const GUARDS: [(http::HeaderName, &str); 4] = [
         (CACHE_CONTROL, "no-store"),
-        (REFERRER_POLICY, "no-referrer"),
+        // `no-referrer` would make a browser send its own form with `Origin: null`.
+        (REFERRER_POLICY, "same-origin"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (
             CONTENT_SECURITY_POLICY,

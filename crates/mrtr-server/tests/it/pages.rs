@@ -116,7 +116,7 @@ impl Site {
             .unwrap();
         let (head, body) = response.into_parts();
         assert_eq!(head.headers["cache-control"], "no-store");
-        assert_eq!(head.headers["referrer-policy"], "no-referrer");
+        assert_eq!(head.headers["referrer-policy"], "same-origin");
         let bytes = body.collect().await.unwrap().to_bytes();
         (head.status, String::from_utf8(bytes.to_vec()).unwrap())
     }
