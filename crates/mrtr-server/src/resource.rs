@@ -61,6 +61,9 @@ where
 /// Templates are those of RFC 6570 whose expressions are all of the form `{name}`; a variable stands for one or more
 /// characters other than `/`. [`Args<T>`](crate::Args) reads the variables, percent-decoded, by name. A URI that fits
 /// more than one is read by the one that was given to the builder first; exact URIs come before templates.
+///
+/// **Not guaranteed:** what a variable holds. Decoded, it can be `..` or have slashes in it; never make a path of one
+/// without looking.
 pub fn template<H, A>(uri_template: impl Into<String>, handler: H) -> Resource
 where
     H: Handler<A>,
