@@ -47,7 +47,7 @@ struct OptOuts {
 }
 
 /// Why a server does not start. The message names the handler and the builder call that is missing.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A handler takes a `Flow`, and there is no codec to seal its state.
@@ -113,6 +113,13 @@ pub enum BuildError {
     /// A limit that makes no sense.
     #[error("limit `{0}` must be more than zero, and a time at least one millisecond")]
     ZeroLimit(&'static str),
+}
+
+/// The message: a `main` that returns the error prints this, and an operator needs more of it than a variant's name.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl ServerBuilder {

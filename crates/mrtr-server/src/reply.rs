@@ -434,7 +434,11 @@ impl Reply {
             }
         }
         let flagged = with_meta(&result, |meta| meta.insert("mrtr/replayed", &true))?;
-        let kind = if asks { Answer::Asking } else { Answer::Final };
+        let kind = match members.get_as::<bool>("isError") {
+            _ if asks => Answer::Asking,
+            Some(true) => Answer::Failed,
+            _ => Answer::Final,
+        };
         Some(Self {
             status: StatusCode::OK,
             outcome: Ok(flagged),

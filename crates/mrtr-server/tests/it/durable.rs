@@ -570,10 +570,10 @@ async fn a_failure_that_is_too_large_is_repeated_as_a_failure() {
     });
     let asked = bank.send(&first()).await;
     for _ in 0..2 {
-        assert_eq!(
-            bank.send(&retry(&asked, "q")).await.body["result"]["isError"],
-            true
-        );
+        let failed = bank.send(&retry(&asked, "q")).await;
+        assert_eq!(failed.body["result"]["isError"], true);
+        let server = &failed.body["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(server["name"], "bank", "{failed:?}");
     }
 }
 
