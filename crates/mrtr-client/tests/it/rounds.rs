@@ -263,7 +263,7 @@ async fn states_come_back_exactly() {
 }
 
 #[tokio::test]
-async fn neither_state_nor_answers_are_carried_over() {
+async fn case_136_neither_state_nor_answers_are_carried_over() {
     let server = Server::start(|n, _| match n {
         1 => asks("a", "S1"),
         2 => Reply::Result(json!({"resultType": "input_required", "inputRequests": {"b": form()}})),

@@ -154,7 +154,7 @@ async fn race(ledger: &Arc<SqliteLedger>, number: u64) -> String {
 
 /// Four processes start on a file that does not exist, at one instant, and then race for 200 states.
 #[tokio::test]
-async fn one_of_many_processes_wins() {
+async fn case_076_one_of_many_processes_wins() {
     let place = Place::new();
     let mut processes: Vec<Process> = (0..PROCESSES)
         .map(|_| Process::start(&place.file()))
