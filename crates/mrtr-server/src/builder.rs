@@ -211,7 +211,9 @@ impl ServerBuilder {
     ///
     /// ```
     /// # use mrtr_server::Server;
-    /// #     /// let builder = Server::builder("shop", "1.0.0").limits(|limits| limits.lifetime = Duration::from_secs(60));
+    /// # use std::time::Duration;
+    /// let builder = Server::builder("shop", "1.0.0")
+    ///     .limits(|limits| limits.lifetime = Duration::from_secs(60));
     /// # let _ = builder;
     /// ```
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
