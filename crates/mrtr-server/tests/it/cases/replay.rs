@@ -1,5 +1,6 @@
 //! Cases 73 to 95: a state that is used more than once.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use mrtr_ledger_sqlite::SqliteLedger;
@@ -47,6 +48,43 @@ async fn case_074_a_plain_replay_gets_the_stored_result() {
         assert_eq!(again.body["id"], id);
     }
     assert_eq!((bank.effects.count(), bank.rows().await), (1, (1, 1)));
+}
+
+#[tokio::test]
+async fn case_074_a_replay_at_another_replica_gets_the_stored_result() {
+    let directory = tempfile::tempdir().unwrap();
+    let [here, there] = replicas(&directory.path().join("ledger.sqlite"));
+    let state = here.open().await;
+    let first = here.send(&Call::retry(&state)).await;
+    assert_eq!((first.text(), first.is_replayed()), ("done 1", false));
+    for replica in [&there, &here, &there] {
+        let again = replica.send(&Call::retry(&state)).await;
+        assert_eq!(
+            (again.text(), again.is_replayed()),
+            ("done 1", true),
+            "{again:?}"
+        );
+    }
+    assert_eq!(here.effects.count(), 1);
+}
+
+/// Servers that share a ledger's file, by a connection each, and the effects, the clock and the keys.
+fn replicas<const N: usize>(path: &Path) -> [Bank; N] {
+    let shared = Bank::new();
+    std::array::from_fn(|_| {
+        let ledger = SqliteLedger::builder(path)
+            .clock(Arc::new(shared.clock.clone()))
+            .open()
+            .unwrap();
+        let mut bank = Bank::with(|builder| {
+            builder
+                .ledger(ledger)
+                .state(shared.effects.clone())
+                .clock(shared.clock.clone())
+        });
+        bank.effects = shared.effects.clone();
+        bank
+    })
 }
 
 /// 64 retries at a barrier; how many got a final result, and whether anything else than that or "in progress" came.
@@ -111,28 +149,11 @@ async fn case_075_the_claimed_round_alone_keeps_it_single() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn case_076_four_servers_on_one_file() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("ledger.sqlite");
-    let first = Bank::new();
-    let banks: Vec<Bank> = (0..4)
-        .map(|_| {
-            let ledger = SqliteLedger::builder(&path)
-                .clock(Arc::new(first.clock.clone()))
-                .open()
-                .unwrap();
-            let mut bank = Bank::with(|builder| {
-                builder
-                    .ledger(ledger)
-                    .state(first.effects.clone())
-                    .clock(first.clock.clone())
-            });
-            bank.effects = first.effects.clone();
-            bank
-        })
-        .collect();
+    let banks: [Bank; 4] = replicas(&directory.path().join("ledger.sqlite"));
     for round in 1..=50 {
         let state = banks[0].open().await;
         race(&banks, &state, Call::retry).await;
-        assert_eq!(first.effects.count(), round);
+        assert_eq!(banks[0].effects.count(), round);
     }
 }
 
