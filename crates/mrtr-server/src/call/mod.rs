@@ -252,6 +252,13 @@ async fn open_flow(inner: &Inner, handler: &Registered) -> Result<Frame, Reply> 
     })
 }
 
+/// Whether a JSON string has more than `limit` bytes however it is spelt, told without a copy of it: an escape takes six
+/// bytes for one at most.
+fn is_surely_larger(string: &RawValue, limit: usize) -> bool {
+    let spelt = string.get();
+    spelt.starts_with('"') && spelt.len() - 2 > limit.saturating_mul(6)
+}
+
 /// Enters a flow again, with a state that came from outside.
 async fn reenter(
     inner: &Inner,
@@ -261,6 +268,9 @@ async fn reenter(
     state: &RawValue,
     asked: &Asked<'_>,
 ) -> Result<(Frame, Option<Round>), Reply> {
+    if is_surely_larger(state, inner.limits.state) {
+        return Err(reject(inner, Reason::TooLarge));
+    }
     let (Some(envelope), Ok(token)) = (
         &inner.envelope,
         serde_json::from_str::<Cow<'_, str>>(state.get()),

@@ -21,7 +21,7 @@ mod serve;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -322,7 +322,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The whole body, bounded in size and time.
-async fn read<B>(inner: &Inner, head: &Parts, body: B) -> Result<Bytes, Refused>
+async fn read<B>(inner: &Inner, head: &Parts, body: B) -> Result<Vec<u8>, Refused>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -342,13 +342,9 @@ where
     if announced.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    match tokio::time::timeout(
-        inner.limits.body_timeout,
-        Limited::new(body, limit).collect(),
-    )
-    .await
-    {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    let gathered = gather(Limited::new(body, limit));
+    match tokio::time::timeout(inner.limits.body_timeout, gathered).await {
+        Ok(Ok(gathered)) => Ok(gathered),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Refused::by_status(
             StatusCode::BAD_REQUEST,
@@ -359,6 +355,21 @@ where
             "The body took too long to arrive.",
         )),
     }
+}
+
+/// Frames into one buffer as they come: collected first and joined afterwards, they would be held twice.
+async fn gather<B>(body: B) -> Result<Vec<u8>, B::Error>
+where
+    B: http_body::Body<Data = Bytes>,
+{
+    let mut body = pin!(body);
+    let mut gathered = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            gathered.extend_from_slice(&data);
+        }
+    }
+    Ok(gathered)
 }
 
 /// One pass for what serde_json lets through.

@@ -267,21 +267,12 @@ impl Bank {
     }
 
     pub(crate) async fn send(&self, call: &Call) -> Reply {
-        let mut request = Request::post("/mcp");
-        for (name, value) in &call.headers {
-            request = request.header(name, value);
-        }
-        self.send_raw(request.body(Body::from(call.body.to_string())).unwrap())
-            .await
+        self.send_raw(call.with_body(call.body.to_string())).await
     }
 
     /// The response's body as it crossed the wire.
     pub(crate) async fn send_for_text(&self, call: &Call) -> String {
-        let mut request = Request::post("/mcp");
-        for (name, value) in &call.headers {
-            request = request.header(name, value);
-        }
-        let request = request.body(Body::from(call.body.to_string())).unwrap();
+        let request = call.with_body(call.body.to_string());
         let response = self.server.clone().call(request).await.unwrap();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         String::from_utf8(bytes.to_vec()).unwrap()
@@ -415,6 +406,15 @@ impl Call {
             .without_param("arguments")
             .without_header("mcp-name")
             .method(method)
+    }
+
+    /// The call's headers with a body that may be another than its own.
+    pub(crate) fn with_body(&self, body: impl Into<Body>) -> Request<Body> {
+        let mut request = Request::post("/mcp");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request.body(body.into()).unwrap()
     }
 
     pub(crate) fn method(mut self, method: &str) -> Self {

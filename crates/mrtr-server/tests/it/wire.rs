@@ -1,17 +1,12 @@
 //! The boundary: envelopes, ids, codes and statuses.
 
-use axum::body::Body;
-use http::{Request, StatusCode};
+use http::StatusCode;
 use serde_json::json;
 
 use crate::bank::{Bank, Call, Reply};
 
 async fn post(bank: &Bank, body: &str) -> Reply {
-    let mut request = Request::post("/mcp");
-    for (name, value) in Call::first().headers {
-        request = request.header(name, value);
-    }
-    bank.send_raw(request.body(Body::from(body.to_owned())).unwrap())
+    bank.send_raw(Call::first().with_body(body.to_owned()))
         .await
 }
 
@@ -32,16 +27,10 @@ async fn ids_keep_their_type_and_digits() {
             .to_string()
             .replace("\"id\":1", &format!("\"id\":{id}"));
         let bank = Bank::new();
-        let mut request = Request::post("/mcp");
-        for (name, value) in Call::first().headers {
-            request = request.header(name, value);
-        }
-        let response = tower_service::Service::call(
-            &mut bank.server.clone(),
-            request.body(Body::from(body)).unwrap(),
-        )
-        .await
-        .unwrap();
+        let response =
+            tower_service::Service::call(&mut bank.server.clone(), Call::first().with_body(body))
+                .await
+                .unwrap();
         let bytes = http_body_util::BodyExt::collect(response.into_body())
             .await
             .unwrap()

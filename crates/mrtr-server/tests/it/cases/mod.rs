@@ -5,6 +5,7 @@
 
 mod answers;
 mod boundary;
+mod memory;
 mod replay;
 mod state;
 

@@ -263,6 +263,21 @@ async fn case_022_states_that_are_too_large() {
 }
 
 #[tokio::test]
+async fn case_022_a_state_is_as_large_as_what_it_says_however_it_is_spelt() {
+    let limit = Bank::new().open().await.len();
+    let bank = Bank::with(|builder| builder.limits(|limits| limits.state = limit));
+    let state = bank.open().await;
+    for (state, reason) in [(format!("{state}A"), Some("too_large")), (state, None)] {
+        let spelt: String = state.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
+        let call = Call::retry("@");
+        let body = call.body.to_string().replace('@', &spelt);
+        let reply = bank.send_raw(call.with_body(body)).await;
+        assert_eq!(reply.reason(), reason, "{reply:?}");
+    }
+    assert_eq!(bank.effects.count(), 1);
+}
+
+#[tokio::test]
 async fn case_022_no_state_is_sealed_that_could_not_be_opened() {
     let bank = Bank::with(|builder| builder.limits(|limits| limits.state = 256));
     let reply = bank.send(&Call::first()).await;
@@ -365,13 +380,7 @@ async fn case_057_the_order_of_arguments_is_nothing() {
         text.replace(r#"{"to":"acct-7","amount":100}"#, sorted)
     };
     assert_ne!(text, other, "the order differs on the wire");
-    let mut request = http::Request::post("/mcp");
-    for (name, value) in Call::retry(&state).headers {
-        request = request.header(name, value);
-    }
-    let reply = bank
-        .send_raw(request.body(axum::body::Body::from(other)).unwrap())
-        .await;
+    let reply = bank.send_raw(Call::retry(&state).with_body(other)).await;
     assert_eq!(reply.text(), "done 1");
     assert_eq!(bank.effects.count(), 1);
 }
