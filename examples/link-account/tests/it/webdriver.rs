@@ -223,11 +223,20 @@ impl Browser {
             .await;
     }
 
-    /// Clicks, and waits for where that leads.
+    /// Clicks what leads to another page, and waits until the page that it was on is gone: the driver may answer before.
     pub(crate) async fn click(&self, css: &str) {
         let element = self.element(css).await;
         self.post(&format!("element/{element}/click"), json!({}))
             .await;
+        let clicked = format!("{}/element/{element}/name", self.session);
+        let gone = async {
+            while ask(&self.http, Method::GET, &clicked, None).await.is_ok() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), gone)
+            .await
+            .unwrap_or_else(|_| panic!("{css} was clicked, and its page is still there"));
     }
 
     pub(crate) async fn cookie(&self, name: &str) -> Value {
@@ -270,6 +279,18 @@ impl Browser {
 
 /// Sends a command; its value. The test is over where the driver cannot do it.
 async fn command(http: &Client, method: Method, url: &str, body: Option<Value>) -> Value {
+    ask(http, method, url, body)
+        .await
+        .unwrap_or_else(|answer| panic!("{url}: {answer}"))
+}
+
+/// Sends a command; its value, or the driver's whole answer if it cannot do it.
+async fn ask(
+    http: &Client,
+    method: Method,
+    url: &str,
+    body: Option<Value>,
+) -> Result<Value, Value> {
     let mut request = http.request(method, url);
     if let Some(body) = body {
         request = request
@@ -279,6 +300,8 @@ async fn command(http: &Client, method: Method, url: &str, body: Option<Value>) 
     let response = request.send().await.unwrap();
     let status = response.status();
     let mut answer: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
-    assert!(status.is_success(), "{url}: {answer}");
-    answer["value"].take()
+    if !status.is_success() {
+        return Err(answer);
+    }
+    Ok(answer["value"].take())
 }
