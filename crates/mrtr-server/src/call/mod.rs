@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mrtr_ledger::{Account, Fingerprint, LedgerError};
+use mrtr_protocol::object::as_string;
 use mrtr_protocol::{CallToolParams, GetPromptParams, InputResponses, KindSet, ReadResourceParams};
 use mrtr_state::{
     Binding, Consequence, Epoch, FlowId, Principal, Reason, Rejected, RequestDigest, Timestamp,
@@ -271,10 +272,7 @@ async fn reenter(
     if is_surely_larger(state, inner.limits.state) {
         return Err(reject(inner, Reason::TooLarge));
     }
-    let (Some(envelope), Ok(token)) = (
-        &inner.envelope,
-        serde_json::from_str::<Cow<'_, str>>(state.get()),
-    ) else {
+    let (Some(envelope), Some(token)) = (&inner.envelope, as_string(state)) else {
         return Err(reject(inner, Reason::Malformed));
     };
     let binding = Binding {

@@ -33,6 +33,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use mrtr_ledger::Account;
 use mrtr_protocol::jsonrpc::{write_error, write_result};
+use mrtr_protocol::object::as_string;
 use mrtr_protocol::{
     CallToolParams, ErrorObject, GetPromptParams, KindSet, Members, Message, REVISION,
     ReadResourceParams, RequestId, RequestMeta, code, method, strict,
@@ -176,7 +177,7 @@ where
         .and_then(|meta| meta.protocol_version().ok());
     let target = named_by(&request.method)
         .and_then(|member| params.get(member))
-        .and_then(text);
+        .and_then(as_string);
     let described = Described::read(&head.headers)
         .and_then(|described| {
             described
@@ -399,10 +400,6 @@ fn requester(head: &Parts, principal: Principal, declared: KindSet) -> Requester
         account,
         declared,
     }
-}
-
-fn text(raw: &serde_json::value::RawValue) -> Option<String> {
-    serde_json::from_str(raw.get()).ok()
 }
 
 fn accepted() -> HttpReply {
