@@ -133,6 +133,28 @@ struct Walk<'a> {
     names: Vec<Cow<'a, str>>,
 }
 
+/// Whether every escaped surrogate of a string is half of a pair. The string is not decoded: it may be as large as the body.
+fn surrogates_pair_up(mut rest: &str) -> bool {
+    while let Some((_, escape)) = rest.split_once('\\') {
+        rest = match code_unit(escape) {
+            None => escape.get(1..).unwrap_or_default(),
+            Some((0xdc00..=0xdfff, _)) => return false,
+            Some((0xd800..=0xdbff, after)) => match after.strip_prefix('\\').and_then(code_unit) {
+                Some((0xdc00..=0xdfff, after)) => after,
+                _ => return false,
+            },
+            Some((_, after)) => after,
+        };
+    }
+    true
+}
+
+/// The UTF-16 code unit that `uXXXX` stands for, and what follows it.
+fn code_unit(escape: &str) -> Option<(u16, &str)> {
+    let (digits, after) = escape.strip_prefix('u')?.split_at_checked(4)?;
+    Some((u16::from_str_radix(digits, 16).ok()?, after))
+}
+
 impl<'a> Walk<'a> {
     fn run(mut self) -> Result<(), Violation> {
         while let Some(&byte) = self.bytes.get(self.at) {
@@ -195,20 +217,22 @@ impl<'a> Walk<'a> {
         }
         self.at += 1;
         let is_name = self.colon_follows();
-        let text = if escaped {
-            // Decoding is the one way to compare; for a value it is how a lone surrogate shows.
-            let quoted = self.text.get(start..self.at).unwrap_or_default();
-            let decoded: String =
-                serde_json::from_str(quoted).map_err(|_| Violation::LoneSurrogate { at: start })?;
-            Cow::Owned(decoded)
-        } else {
-            Cow::Borrowed(self.text.get(start + 1..self.at - 1).unwrap_or_default())
-        };
+        let quoted = self.text.get(start..self.at).unwrap_or_default();
+        if escaped && !surrogates_pair_up(quoted) {
+            return Err(Violation::LoneSurrogate { at: start });
+        }
         if is_name {
-            if text.starts_with(RESERVED) {
+            let name = if escaped {
+                // Decoding is the one way to compare.
+                let decoded = serde_json::from_str(quoted);
+                Cow::Owned(decoded.map_err(|_| Violation::NotJson { at: start })?)
+            } else {
+                Cow::Borrowed(quoted.trim_matches('"'))
+            };
+            if name.starts_with(RESERVED) {
                 return Err(Violation::ReservedName { at: start });
             }
-            self.names.push(text);
+            self.names.push(name);
         }
         Ok(())
     }
