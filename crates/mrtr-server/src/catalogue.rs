@@ -238,6 +238,7 @@ impl Named<'_> {
             start,
             lifetime,
             flow_lifetime,
+            answers_without_state,
         } = draft;
         if spec.needs_codec && !provisions.codec {
             return Err(BuildError::NoCodec {
@@ -261,6 +262,16 @@ impl Named<'_> {
         }
         if let Some(fault) = spec.faults.first() {
             return Err(self.fault(fault));
+        }
+        if answers_without_state && spec.needs_ledger {
+            return Err(self.fault(
+                "it takes a `DurableFlow`, whose steps are to happen once a flow, and answers without a state belong to no flow: leave out `accept_answers_without_state`",
+            ));
+        }
+        if answers_without_state && !spec.needs_codec {
+            return Err(self.fault(
+                "it takes no `Flow`, so that there is nothing to answer: leave out `accept_answers_without_state`",
+            ));
         }
         if [lifetime, flow_lifetime]
             .into_iter()
@@ -287,6 +298,7 @@ impl Named<'_> {
             takes_arguments: spec.input_schema.is_some(),
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,
+            answers_without_state,
             lifetime,
             flow_lifetime: flow_lifetime
                 .unwrap_or(provisions.limits.flow_lifetime)

@@ -80,6 +80,7 @@ pub(crate) struct Draft {
     pub(crate) start: Start,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) flow_lifetime: Option<Duration>,
+    pub(crate) answers_without_state: bool,
 }
 
 impl Draft {
@@ -91,6 +92,7 @@ impl Draft {
             start,
             lifetime: None,
             flow_lifetime: None,
+            answers_without_state: false,
         }
     }
 }
@@ -104,6 +106,8 @@ pub(crate) struct Registered {
     pub(crate) takes_arguments: bool,
     pub(crate) asks: bool,
     pub(crate) acts_once: bool,
+    /// Answers on a first call count, although no state says that anything was asked.
+    pub(crate) answers_without_state: bool,
     pub(crate) lifetime: Duration,
     pub(crate) flow_lifetime: Duration,
     pub(crate) start: Start,

@@ -95,6 +95,12 @@ impl Tool {
         self.draft.flow_lifetime = Some(lifetime);
         self
     }
+
+    #[doc = include_str!("docs/answers_without_state.md")]
+    pub fn accept_answers_without_state(mut self) -> Self {
+        self.draft.answers_without_state = true;
+        self
+    }
 }
 
 impl fmt::Debug for Tool {

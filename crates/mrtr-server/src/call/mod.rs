@@ -194,20 +194,22 @@ async fn enter(
     requester: &Requester,
     asked: &Asked<'_>,
 ) -> Result<(Option<(Frame, RequestDigest)>, Option<Round>), Reply> {
-    if asked.state.is_none() {
+    let digest =
+        || digest(asked).ok_or_else(|| Reply::invalid_params("`arguments` cannot be read"));
+    let Some(state) = asked.state else {
         // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
-        responses(asked)?;
+        let responses = responses(asked)?;
         if !handler.asks {
             return Ok((None, None));
         }
-    }
-    let Some(request) = digest(asked) else {
-        return Err(Reply::invalid_params("`arguments` cannot be read"));
-    };
-    let Some(state) = asked.state else {
-        let frame = open_flow(inner, handler).await?;
+        let request = digest()?;
+        let mut frame = open_flow(inner, handler).await?;
+        if handler.answers_without_state {
+            frame.journal.take_unasked(&responses);
+        }
         return Ok((Some((frame, request)), None));
     };
+    let request = digest()?;
     let (frame, round) = reenter(inner, handler, requester, request, state, asked).await?;
     Ok((Some((frame, request)), round))
 }

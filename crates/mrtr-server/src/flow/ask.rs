@@ -55,7 +55,7 @@ impl<'f, Q: Question> Ask<'f, Q> {
                 return Poll::Pending;
             }
         };
-        match cell.known(&self.key, &rendered.digest()) {
+        match cell.known(&self.key, &rendered) {
             Known::Declined => return Poll::Ready(Answer::Decline),
             Known::Cancelled => return Poll::Ready(Answer::Cancel),
             Known::Accepted(content) => match self.question.read(&content) {

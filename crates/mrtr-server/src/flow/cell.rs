@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use mrtr_protocol::{Kind, KindSet};
-use mrtr_state::{FlowId, JsonDigest, Principal, RandomError, Timestamp};
+use mrtr_state::{FlowId, Principal, RandomError, Timestamp};
 use serde_json::value::RawValue;
 
 use super::durable::Durable;
 use super::end::{End, Name};
 use super::journal::{Action, Journal};
+use crate::encoding::Base64;
 use crate::question::Rendered;
 
 /// A key, memo name or step name.
@@ -219,9 +220,13 @@ impl FlowCell {
         self.declared.contains(kind)
     }
 
-    /// What the journal knows of the question `key` with this digest. An acceptance of another question is forgotten.
-    pub(crate) fn known(&self, key: &str, digest: &JsonDigest) -> Known {
+    /// What the journal knows of this question under `key`. An acceptance of another question is forgotten.
+    pub(crate) fn known(&self, key: &str, asked: &Rendered) -> Known {
+        let digest = &asked.digest();
         let mut inner = self.inner();
+        inner
+            .journal
+            .enter_unasked(key, asked.kind(), Base64(*digest.as_bytes()));
         if let Some(given) = inner.journal.answers.get(key) {
             let same = given.question.0 == *digest.as_bytes() || !self.bind_questions;
             match &given.action {

@@ -41,6 +41,9 @@ pub(crate) struct Journal {
     pub(crate) memos: BTreeMap<String, Box<RawValue>>,
     #[serde(rename = "u", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) handles: BTreeMap<String, String>,
+    /// Answers that came without a state, to a handler that takes them. What they answer is known when the body asks.
+    #[serde(skip)]
+    unasked: BTreeMap<String, Box<RawValue>>,
 }
 
 /// A question that was put and waits for its answer: key, kind and digest.
@@ -88,6 +91,7 @@ impl Journal {
             answers: BTreeMap::new(),
             memos: BTreeMap::new(),
             handles: BTreeMap::new(),
+            unasked: BTreeMap::new(),
         })
     }
 
@@ -119,6 +123,32 @@ impl Journal {
             });
         }
         Ok(())
+    }
+
+    /// Keeps answers to questions that no state says were put, for [`enter_unasked`](Self::enter_unasked).
+    pub(crate) fn take_unasked(&mut self, responses: &InputResponses<'_>) {
+        self.unasked = responses
+            .iter()
+            .map(|(key, response)| (key.to_owned(), response.to_owned()))
+            .collect();
+    }
+
+    /// Enters the answer that came for `key` without a state, as one to what is asked now. One whose shape is not that of
+    /// `kind` is dropped, so that the question is put.
+    pub(crate) fn enter_unasked(&mut self, key: &str, kind: Kind, question: QuestionDigest) {
+        let Some(response) = self.unasked.remove(key) else {
+            return;
+        };
+        match read_as(kind, &response) {
+            Ok(action) => {
+                self.answers
+                    .entry(key.to_owned())
+                    .or_insert(Given { question, action });
+            }
+            Err(why) => {
+                tracing::info!(%why, "an answer without a state does not have the shape of what is asked")
+            }
+        }
     }
 
     /// Whether the person declined exactly this question, under whatever key.

@@ -16,3 +16,4 @@ mod pages;
 mod serve;
 mod surfaces;
 mod wire;
+mod without_state;
