@@ -424,11 +424,8 @@ impl ClientBuilder {
             Ok(value)
         });
         let capabilities = self.handlers.kinds().to_capabilities();
-        let meta = ClientMeta {
-            protocol_version: REVISION,
-            client_info: self.client_info.as_ref(),
-            client_capabilities: &capabilities,
-        };
+        let mut meta = ClientMeta::new(REVISION, &capabilities);
+        meta.client_info = self.client_info.as_ref();
         let meta = to_raw_value(&meta).map_err(|_| BuildError::ClientInfo)?;
         let transport = match self.transport {
             Some(transport) => transport,

@@ -8,7 +8,8 @@ use crate::object::{self, Object};
 
 /// Every code that this project puts on the wire.
 ///
-/// None lies in the legacy range -32000..=-32019, and none in -32020..=-32099 that the specification does not define.
+/// The codes of revision 2026-07-28 leave out the legacy range -32000..=-32019, and define nothing in -32020..=-32099 that the
+/// specification does not. The two that end with "the earlier era only" are never sent to a modern client.
 pub mod code {
     /// The body is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
@@ -26,6 +27,10 @@ pub mod code {
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
     /// The protocol version is not supported (HTTP 400).
     pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+    /// A resource that does not exist: the earlier era only. The modern era says [`INVALID_PARAMS`].
+    pub const RESOURCE_NOT_FOUND_EARLIER: i64 = -32002;
+    /// The person must visit pages first, listed in `data.elicitations`: revision 2025-11-25, the earlier era only.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// This project's own: the same retry is being worked on; `data.retryAfterMs` says when to repeat it.
     pub const IN_PROGRESS: i64 = 1001;
     /// This project's own: whether the effect happened is not known, and the server will not run it again.
@@ -33,9 +38,6 @@ pub mod code {
     /// This project's own: the replay ledger gave no word, so nothing was done.
     pub const LEDGER_UNAVAILABLE: i64 = 1003;
 }
-
-/// What earlier revisions said about a resource that does not exist; clients should still understand it (*Resources, Error Handling*).
-const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The `error` member of a response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -111,6 +113,14 @@ impl ErrorObject {
             .with_own_data(&ResourceNotFound { uri: uri.into() })
     }
 
+    /// -32002 with `data.uri`: the earlier era's word for [`ErrorObject::resource_not_found`].
+    pub fn resource_not_found_earlier(uri: impl Into<String>) -> Self {
+        Self {
+            code: code::RESOURCE_NOT_FOUND_EARLIER,
+            ..Self::resource_not_found(uri)
+        }
+    }
+
     /// 1001 with `data.retryAfterMs`.
     pub fn in_progress(message: impl Into<String>, retry_after_ms: u64) -> Self {
         Self::new(code::IN_PROGRESS, message).with_own_data(&InProgress { retry_after_ms })
@@ -130,7 +140,7 @@ impl ErrorObject {
             code::INVALID_PARAMS => data(self)
                 .map(KnownError::StateRejected)
                 .or_else(|| data(self).map(KnownError::ResourceNotFound)),
-            LEGACY_RESOURCE_NOT_FOUND => data(self).map(KnownError::ResourceNotFound),
+            code::RESOURCE_NOT_FOUND_EARLIER => data(self).map(KnownError::ResourceNotFound),
             code::IN_PROGRESS => data(self).map(KnownError::InProgress),
             code::HEADER_MISMATCH => Some(KnownError::HeaderMismatch),
             code::OUTCOME_UNKNOWN => Some(KnownError::OutcomeUnknown),
@@ -208,7 +218,7 @@ mod tests {
     use crate::kind::{Kind, KindSet};
 
     #[test]
-    fn no_code_in_a_forbidden_range() {
+    fn no_modern_code_in_a_forbidden_range() {
         use code::*;
         let all = [
             PARSE_ERROR,
@@ -259,10 +269,8 @@ mod tests {
             uri: "note://1".to_owned(),
         });
         assert_eq!(gone.known().as_ref(), Some(&not_found));
-        let legacy = ErrorObject {
-            code: LEGACY_RESOURCE_NOT_FOUND,
-            ..gone
-        };
+        let legacy = ErrorObject::resource_not_found_earlier("note://1");
+        assert_eq!(legacy.code, -32002);
         assert_eq!(legacy.known(), Some(not_found));
         let busy = ErrorObject::in_progress("in progress", 250);
         assert_eq!(busy.data.as_ref().unwrap().get(), r#"{"retryAfterMs":250}"#);

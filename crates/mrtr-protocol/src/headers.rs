@@ -13,6 +13,14 @@ pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 pub const METHOD: &str = "mcp-method";
 /// `Mcp-Name`: equals `params.name` (or `params.uri`), encoded with [`encode`]. [`name_source`] says which.
 pub const NAME: &str = "mcp-name";
+/// `Mcp-Param-`: the beginning of each header that mirrors an argument (*Custom Headers from Tool Parameters*).
+pub const PARAM_PREFIX: &str = "mcp-param-";
+/// `Mcp-Session-Id`: the earlier era's session. The modern era has none.
+pub const SESSION_ID: &str = "mcp-session-id";
+/// `Last-Event-ID`: where the earlier era's stream is to be resumed.
+pub const LAST_EVENT_ID: &str = "last-event-id";
+/// The keyword of a tool's input schema that names the rest of a [`PARAM_PREFIX`] header.
+pub const SCHEMA_KEYWORD: &str = "x-mcp-header";
 
 /// The member of the params that `Mcp-Name` mirrors; `None` for a method that has no such header (*Standard Request Headers*).
 ///

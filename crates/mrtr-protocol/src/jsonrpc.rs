@@ -386,6 +386,38 @@ pub fn write_request<P: Serialize + ?Sized>(
     })
 }
 
+/// Writes a notification around params that serialize to an object.
+///
+/// ```
+/// use mrtr_protocol::jsonrpc::write_notification;
+/// use mrtr_protocol::{JsonObject, method};
+/// assert_eq!(
+///     write_notification(method::TOOLS_LIST_CHANGED, &JsonObject::empty())?,
+///     br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}"#
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// When the params do not serialize.
+pub fn write_notification<P: Serialize + ?Sized>(
+    method: &str,
+    params: &P,
+) -> Result<Vec<u8>, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Wire<'a, P: ?Sized> {
+        jsonrpc: &'static str,
+        method: &'a str,
+        params: &'a P,
+    }
+    serde_json::to_vec(&Wire {
+        jsonrpc: "2.0",
+        method,
+        params,
+    })
+}
+
 /// Writes a success response around a result that is JSON text already, such as one that a ledger kept.
 ///
 /// The text is copied as it is: that it is an object with a `resultType` is the caller's promise.

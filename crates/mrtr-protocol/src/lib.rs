@@ -16,7 +16,7 @@
 //!
 //! | module | specification page |
 //! |---|---|
-//! | [`jsonrpc`], [`id`] | Overview: requests, responses, notifications |
+//! | [`jsonrpc`], [`id`], [`method`] | Overview: requests, responses, notifications |
 //! | [`error`] | Overview: error codes |
 //! | [`meta`], [`capabilities`] | Overview: `_meta`, per-request protocol fields |
 //! | [`mrtr`], [`kind`], [`answer`] | Multi Round-Trip Requests |
@@ -27,6 +27,7 @@
 //! | [`prompts`] | Prompts |
 //! | [`resources`] | Resources |
 //! | [`pages`] | Pagination |
+//! | [`notification`] | Progress, Cancellation, Resources (updates), Logging (deprecated since 2026-07-28: log to stderr or OpenTelemetry) |
 //! | [`discover`] | Discovery |
 //! | [`headers`] | Streamable HTTP: standard request headers, value encoding |
 //! | [`strict`], [`object`] | what serde lets through and this crate does not |
@@ -53,7 +54,9 @@ pub mod id;
 pub mod jsonrpc;
 pub mod kind;
 pub mod meta;
+pub mod method;
 pub mod mrtr;
+pub mod notification;
 pub mod object;
 pub mod pages;
 pub mod prompts;
@@ -76,8 +79,11 @@ pub use form::FormSchema;
 pub use id::RequestId;
 pub use jsonrpc::{EnvelopeError, Incoming, Message, Notification, Request, Response};
 pub use kind::{Kind, KindSet};
-pub use meta::{Implementation, MetaError, RequestMeta, ResultMeta};
+pub use meta::{Implementation, MetaError, NotificationMeta, RequestMeta, ResultMeta};
 pub use mrtr::{InputRequest, InputRequests, InputRequiredResult, InputResponses, ResultType};
+pub use notification::{
+    CancelledParams, LogLevel, LogParams, ProgressParams, ProgressToken, ResourceUpdatedParams,
+};
 pub use object::{JsonObject, Members, Object, RawObject};
 pub use pages::PaginatedParams;
 pub use prompts::{
@@ -96,37 +102,6 @@ pub use tools::{
 /// The protocol revision that this crate speaks: the value of `io.modelcontextprotocol/protocolVersion` and of the
 /// `MCP-Protocol-Version` header.
 pub const REVISION: &str = "2026-07-28";
-
-/// Method names of the specification.
-pub mod method {
-    /// `server/discover`: what the server is and speaks.
-    pub const DISCOVER: &str = "server/discover";
-    /// `tools/list`: the tools that the caller may use.
-    pub const TOOLS_LIST: &str = "tools/list";
-    /// `tools/call`: may be answered with `input_required`.
-    pub const TOOLS_CALL: &str = "tools/call";
-    /// `prompts/list`: the prompts that the caller may use.
-    pub const PROMPTS_LIST: &str = "prompts/list";
-    /// `prompts/get`: may be answered with `input_required`.
-    pub const PROMPTS_GET: &str = "prompts/get";
-    /// `resources/list`: the resources that the caller may read.
-    pub const RESOURCES_LIST: &str = "resources/list";
-    /// `resources/templates/list`: the families of resources that the caller may read.
-    pub const RESOURCES_TEMPLATES_LIST: &str = "resources/templates/list";
-    /// `resources/read`: may be answered with `input_required`.
-    pub const RESOURCES_READ: &str = "resources/read";
-    /// `elicitation/create`: a question for a person, inside `inputRequests`.
-    pub const ELICITATION_CREATE: &str = "elicitation/create";
-    /// `sampling/createMessage`: a question for a model, inside `inputRequests`. Deprecated since 2026-07-28: a new server calls a model
-    /// provider itself.
-    pub const SAMPLING_CREATE_MESSAGE: &str = "sampling/createMessage";
-    /// `roots/list`: the client's folders, inside `inputRequests`. Deprecated since 2026-07-28: a new server takes folders as parameters,
-    /// resource URIs or configuration.
-    pub const ROOTS_LIST: &str = "roots/list";
-
-    /// The methods that a server may answer with `input_required` (*Multi Round-Trip Requests, Supported Requests*).
-    pub const MAY_ASK: [&str; 3] = [TOOLS_CALL, PROMPTS_GET, RESOURCES_READ];
-}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::capabilities::ClientCapabilities;
+use crate::id::RequestId;
+use crate::notification::{LogLevel, ProgressToken};
 use crate::object::{self, Members, RawObject, as_string};
 
 /// Key of the protocol version in a request's `_meta`. Required.
@@ -16,6 +18,18 @@ pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Key of the server's name and version in a result's `_meta`.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Key of the token in a request's `_meta` that asks for `notifications/progress`. Both eras.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+/// Key of the least severe log message that a request wants. Deprecated since 2026-07-28: log to stderr or OpenTelemetry.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Key in a notification's `_meta` of the `subscriptions/listen` request on whose stream it was sent, and in that request's result.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Key of the W3C trace context's parent.
+pub const TRACEPARENT: &str = "traceparent";
+/// Key of the W3C trace context's vendor state.
+pub const TRACESTATE: &str = "tracestate";
+/// Key of W3C baggage.
+pub const BAGGAGE: &str = "baggage";
 
 /// A request's `_meta`: read member by member, because the order in which a server complains is fixed.
 ///
@@ -48,6 +62,18 @@ impl<'a> RequestMeta<'a> {
         Ok(Self {
             members: Members::parse(raw).map_err(|_| MetaError::NotAnObject)?,
         })
+    }
+
+    /// Reads `_meta` of a request of the earlier era, where it is optional.
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::NotAnObject`].
+    pub fn optional(params: &Members<'a>) -> Result<Self, MetaError> {
+        match Self::of(params) {
+            Err(MetaError::Absent) => Ok(Self::default()),
+            other => other,
+        }
     }
 
     /// The version that the request declares; whether it is supported is the caller's to say.
@@ -90,6 +116,36 @@ impl<'a> RequestMeta<'a> {
             .map_err(|_| MetaError::ClientInfoMistyped)
     }
 
+    /// The token to report progress under, if the client wants reports (*Progress*).
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::ProgressTokenMistyped`].
+    pub fn progress_token(&self) -> Result<Option<ProgressToken>, MetaError> {
+        let Some(raw) = self.members.get(PROGRESS_TOKEN) else {
+            return Ok(None);
+        };
+        ProgressToken::from_raw(raw)
+            .map(Some)
+            .ok_or(MetaError::ProgressTokenMistyped)
+    }
+
+    /// The least severe log message that this request wants; `None`: it wants none (*Logging*). Deprecated since 2026-07-28: log to
+    /// stderr or OpenTelemetry.
+    ///
+    /// # Errors
+    ///
+    /// [`MetaError::UnknownLogLevel`].
+    pub fn log_level(&self) -> Result<Option<LogLevel>, MetaError> {
+        let Some(raw) = self.members.get(LOG_LEVEL) else {
+            return Ok(None);
+        };
+        as_string(raw)
+            .and_then(|word| LogLevel::from_word(&word))
+            .map(Some)
+            .ok_or(MetaError::UnknownLogLevel)
+    }
+
     /// Any other member: a trace context, an application's own.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
@@ -126,9 +182,17 @@ pub enum MetaError {
     /// `clientInfo` is there and no implementation.
     #[error("`{CLIENT_INFO}` in `_meta` must be an object with a name and a version")]
     ClientInfoMistyped,
+    /// `progressToken` is there and can be none.
+    #[error("`{PROGRESS_TOKEN}` in `_meta` must be a string or an integer")]
+    ProgressTokenMistyped,
+    /// `logLevel` is there and none of RFC 5424.
+    #[error(
+        "`{LOG_LEVEL}` in `_meta` must be one of debug, info, notice, warning, error, critical, alert, emergency"
+    )]
+    UnknownLogLevel,
 }
 
-/// The three per-request protocol fields, for a client to write.
+/// The per-request protocol fields, for a client to write.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClientMeta<'a> {
     /// [`REVISION`](crate::REVISION).
@@ -143,6 +207,29 @@ pub struct ClientMeta<'a> {
     /// What it can do.
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     pub client_capabilities: &'a ClientCapabilities,
+    /// Asks for progress, under this token.
+    #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
+    pub progress_token: Option<&'a ProgressToken>,
+    /// Asks for log messages of this severity and above. Deprecated since 2026-07-28: read the server's stderr or OpenTelemetry.
+    #[serde(
+        rename = "io.modelcontextprotocol/logLevel",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub log_level: Option<LogLevel>,
+}
+
+impl<'a> ClientMeta<'a> {
+    /// The two required fields; the rest are public.
+    #[must_use]
+    pub fn new(protocol_version: &'a str, client_capabilities: &'a ClientCapabilities) -> Self {
+        Self {
+            protocol_version,
+            client_info: None,
+            client_capabilities,
+            progress_token: None,
+            log_level: None,
+        }
+    }
 }
 
 /// `_meta` of a result.
@@ -163,6 +250,47 @@ impl ResultMeta {
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         object::read(self.0.get(SERVER_INFO)?).ok()
+    }
+
+    /// Says which subscription this result ends (*Subscriptions, Graceful Closure*).
+    #[must_use]
+    pub fn with_subscription_id(mut self, id: &RequestId) -> Self {
+        // An id always serializes.
+        let _ = self.0.insert(SUBSCRIPTION_ID, id);
+        self
+    }
+
+    /// The subscription that this result ends.
+    #[must_use]
+    pub fn subscription_id(&self) -> Option<RequestId> {
+        RequestId::from_raw(self.0.get(SUBSCRIPTION_ID)?)
+    }
+
+    /// For `skip_serializing_if`.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// `_meta` of a notification.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NotificationMeta(pub RawObject);
+
+impl NotificationMeta {
+    /// Says on which subscription the notification is sent (*Subscriptions, Receiving Notifications*).
+    #[must_use]
+    pub fn with_subscription_id(mut self, id: &RequestId) -> Self {
+        // An id always serializes.
+        let _ = self.0.insert(SUBSCRIPTION_ID, id);
+        self
+    }
+
+    /// The subscription that it was sent on. `None`: on none, or the value can be no id.
+    #[must_use]
+    pub fn subscription_id(&self) -> Option<RequestId> {
+        RequestId::from_raw(self.0.get(SUBSCRIPTION_ID)?)
     }
 
     /// For `skip_serializing_if`.
@@ -330,6 +458,78 @@ mod tests {
                 assert_eq!(meta.client_info().map(|_| ()), info, "{to}");
             });
         }
+    }
+
+    #[test]
+    fn tokens_and_levels_are_read_or_refused() {
+        let read = |member: &str| {
+            with_meta(&format!(r#""_meta":{{{member}}}"#), |meta| {
+                let meta = meta.unwrap();
+                (meta.progress_token(), meta.log_level())
+            })
+        };
+        assert_eq!(read(""), (Ok(None), Ok(None)));
+        for token in ["7", r#""7""#, "9223372036854775808"] {
+            let (read, _) = read(&format!(r#""progressToken":{token}"#));
+            assert_eq!(
+                serde_json::to_string(&read.unwrap().unwrap()).unwrap(),
+                token
+            );
+        }
+        for bad in ["null", "1.5", "true", "[]", "{}"] {
+            let (token, _) = read(&format!(r#""progressToken":{bad}"#));
+            assert_eq!(token, Err(MetaError::ProgressTokenMistyped), "{bad}");
+        }
+        let level = |word: &str| read(&format!(r#""io.modelcontextprotocol/logLevel":{word}"#)).1;
+        assert_eq!(level(r#""warning""#), Ok(Some(LogLevel::Warning)));
+        for bad in [r#""Warning""#, r#""warn""#, "4", "null", r#"["warning"]"#] {
+            assert_eq!(level(bad), Err(MetaError::UnknownLogLevel), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_earlier_era_needs_no_meta() {
+        let read = |params: &str| {
+            let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
+            RequestMeta::optional(&Members::parse(&raw).unwrap())
+                .map(|meta| meta.progress_token().unwrap().is_some())
+        };
+        assert_eq!(read("{}"), Ok(false));
+        assert_eq!(read(r#"{"_meta":{"progressToken":1}}"#), Ok(true));
+        assert_eq!(read(r#"{"_meta":null}"#), Err(MetaError::NotAnObject));
+    }
+
+    #[test]
+    fn a_client_writes_what_a_server_reads() {
+        let (capabilities, token) = (ClientCapabilities::default(), ProgressToken::from(7));
+        let mut meta = ClientMeta::new(crate::REVISION, &capabilities);
+        let text =
+            |meta: &ClientMeta<'_>| format!(r#""_meta":{}"#, serde_json::to_string(meta).unwrap());
+        with_meta(&text(&meta), |read| {
+            let read = read.unwrap();
+            assert_eq!(read.protocol_version().unwrap(), crate::REVISION);
+            assert_eq!(read.progress_token(), Ok(None));
+            assert_eq!(read.log_level(), Ok(None));
+        });
+        meta.progress_token = Some(&token);
+        meta.log_level = Some(LogLevel::Error);
+        with_meta(&text(&meta), |read| {
+            let read = read.unwrap();
+            assert_eq!(read.progress_token(), Ok(Some(token.clone())));
+            assert_eq!(read.log_level(), Ok(Some(LogLevel::Error)));
+        });
+    }
+
+    #[test]
+    fn subscription_ids_keep_their_type() {
+        for id in ["1", r#""1""#] {
+            let id: RequestId = serde_json::from_str(id).unwrap();
+            let notification = NotificationMeta::default().with_subscription_id(&id);
+            assert_eq!(notification.subscription_id(), Some(id.clone()));
+            let result = ResultMeta::default().with_subscription_id(&id);
+            assert_eq!(result.subscription_id(), Some(id));
+        }
+        assert_eq!(NotificationMeta::default().subscription_id(), None);
     }
 
     #[test]

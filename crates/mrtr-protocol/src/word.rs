@@ -11,6 +11,15 @@ macro_rules! words {
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
+
+            /// The value that this word stands for. `None`: no such word, and words are compared exactly.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
         }
 
         impl std::fmt::Display for $name {
@@ -28,10 +37,8 @@ macro_rules! words {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let word = String::deserialize(deserializer)?;
-                match word.as_str() {
-                    $($word => Ok(Self::$variant),)*
-                    _ => Err(serde::de::Error::unknown_variant(&word, &[$($word),*])),
-                }
+                Self::from_word(&word)
+                    .ok_or_else(|| serde::de::Error::unknown_variant(&word, &[$($word),*]))
             }
         }
     };
