@@ -1,10 +1,11 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `test`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `suite` (the command `test`) and `ci` start other
-//! programs through [`cargo`]; `tidy` only reads.
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `suite` (the command `test`) and `ci`
+//! start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod cargo;
 mod ci;
+mod conformance;
 mod demo;
 mod failure;
 mod suite;
@@ -21,6 +22,10 @@ cargo xtask COMMAND
   demo [--json] [--sabotage]  build the example servers, play every case over HTTP, compare with what must come out
                                 --json      one JSON object with all rows on stdout, nothing else there
                                 --sabotage  take one guard off at a time and show that its rows turn red
+  conformance [--json] [--leg LEG]..
+                              the official conformance suite against our server and our client, in both revisions
+                                --json      one JSON object with the totals of each leg on stdout, nothing else there
+                                --leg LEG   one leg alone; `conformance --help` names them
   test                        unit, integration and doc tests of the whole workspace, then tidy
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo, docs, budget
@@ -41,6 +46,7 @@ fn main() -> ExitCode {
 enum Action<'a> {
     Help,
     Demo(&'a [String]),
+    Conformance(&'a [String]),
     Test,
     Tidy,
     Ci,
@@ -52,14 +58,15 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
     };
     let action = match command.as_str() {
         "-h" | "--help" | "help" => return Ok(Action::Help),
-        // The demo's driver reads its own options, `--help` among them.
+        // These read their own options, `--help` among them.
         "demo" => return Ok(Action::Demo(rest)),
+        "conformance" => return Ok(Action::Conformance(rest)),
         "test" => Action::Test,
         "tidy" => Action::Tidy,
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, test, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, test, tidy and ci"
             )));
         }
     };
@@ -76,6 +83,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
     match action {
         Action::Help => Ok(io::stdout().write_all(HELP.as_bytes())?),
         Action::Demo(args) => demo::run(args),
+        Action::Conformance(args) => conformance::run(args),
         Action::Test => suite::run(),
         Action::Tidy => tidy::run(),
         Action::Ci => ci::run(),
@@ -110,8 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_gets_its_arguments_as_they_are() {
+    fn demo_and_conformance_get_their_arguments_as_they_are() {
+        let rest = words("--json --help");
         let args = words("demo --json --help");
-        assert_eq!(parse(&args).unwrap(), Action::Demo(&words("--json --help")));
+        assert_eq!(parse(&args).unwrap(), Action::Demo(&rest));
+        let args = words("conformance --json --help");
+        assert_eq!(parse(&args).unwrap(), Action::Conformance(&rest));
     }
 }
