@@ -50,6 +50,36 @@ impl ContentBlock {
         })
     }
 
+    /// A picture: its bytes, which are in base64 already, and their media type.
+    pub fn image(base64: impl Into<String>, mime_type: impl Into<String>) -> Self {
+        Self::Image(ImageContent {
+            data: base64.into(),
+            mime_type: mime_type.into(),
+            annotations: None,
+            meta: RawObject::new(),
+        })
+    }
+
+    /// Sound: its bytes, which are in base64 already, and their media type.
+    pub fn audio(base64: impl Into<String>, mime_type: impl Into<String>) -> Self {
+        Self::Audio(AudioContent {
+            data: base64.into(),
+            mime_type: mime_type.into(),
+            annotations: None,
+            meta: RawObject::new(),
+        })
+    }
+
+    /// A resource in place.
+    #[must_use]
+    pub fn resource(resource: ResourceContents) -> Self {
+        Self::Resource(EmbeddedResource {
+            resource,
+            annotations: None,
+            meta: RawObject::new(),
+        })
+    }
+
     /// The text of a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
@@ -224,7 +254,7 @@ pub struct ResourceContents {
 }
 
 impl ResourceContents {
-    /// Text, of the media type that the caller sets afterwards if it matters.
+    /// Text; [`with_mime_type`](Self::with_mime_type) says of which media type, if it matters.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self::with_body(uri, ResourceBody::Text(text.into()))
     }
@@ -232,6 +262,13 @@ impl ResourceContents {
     /// Bytes that are in base64 already.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
         Self::with_body(uri, ResourceBody::Blob(base64.into()))
+    }
+
+    /// Says of which media type it is.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
     }
 
     fn with_body(uri: impl Into<String>, body: ResourceBody) -> Self {
@@ -357,6 +394,28 @@ mod tests {
             serde_json::from_str(r#"{"type":"hologram"}"#),
             Ok(ContentBlock::Other(_))
         ));
+    }
+
+    #[test]
+    fn what_is_made_is_what_is_read() {
+        let contents = ResourceContents::text("file:///a", "x").with_mime_type("text/plain");
+        for (block, text) in [
+            (
+                ContentBlock::image("AA==", "image/png"),
+                r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#,
+            ),
+            (
+                ContentBlock::audio("AA==", "audio/wav"),
+                r#"{"type":"audio","data":"AA==","mimeType":"audio/wav"}"#,
+            ),
+            (
+                ContentBlock::resource(contents),
+                r#"{"type":"resource","resource":{"uri":"file:///a","mimeType":"text/plain","text":"x"}}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&block).unwrap(), text);
+            assert_eq!(serde_json::from_str::<ContentBlock>(text).unwrap(), block);
+        }
     }
 
     #[test]

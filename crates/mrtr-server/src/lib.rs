@@ -42,10 +42,10 @@ pub use crate::server::Server;
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
 /// The wire types, for what this crate does not name itself: content blocks, tools for sampling and the like.
 pub use mrtr_protocol as protocol;
+pub use mrtr_protocol::{ContentBlock, Kind, PromptMessage, ResourceContents, ToolAnnotations};
 /// Deprecated since 2026-07-28, as sampling and roots are: a new server calls a model provider itself, and takes folders as
 /// parameters, resource URIs or configuration.
 pub use mrtr_protocol::{CreateMessageParams, CreateMessageResult, Root, SamplingMessage};
-pub use mrtr_protocol::{Kind, PromptMessage, ResourceContents, ToolAnnotations};
 pub use mrtr_state::Principal;
 
 /// The README's code compiles.

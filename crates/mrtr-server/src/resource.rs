@@ -151,7 +151,7 @@ impl fmt::Debug for Resource {
 /// What a resource's handler may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be what a resource's handler returns",
-    note = "return `String`, `&'static str`, `Vec<u8>`, `Json<T>`, `ResourceResult`, or a `Result` of one of them with any error"
+    note = "return `String`, `&'static str`, `Vec<u8>`, `Json<T>`, `ResourceContents`, `ResourceResult`, or a `Result` of one of them with any error"
 )]
 pub trait IntoResourceResult {
     /// The contents of `uri`, or the error that the caller may read.
@@ -165,6 +165,13 @@ pub trait IntoResourceResult {
 impl IntoResourceResult for ResourceResult {
     fn into_resource_result(self, _: &str) -> Result<ResourceResult, ToolError> {
         Ok(self)
+    }
+}
+
+/// Contents of their own URI and media type.
+impl IntoResourceResult for ResourceContents {
+    fn into_resource_result(self, _: &str) -> Result<ResourceResult, ToolError> {
+        Ok(ResourceResult::new(vec![self]))
     }
 }
 
@@ -202,5 +209,17 @@ impl<T: Serialize> IntoResourceResult for Json<T> {
 impl<R: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<R, E> {
     fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
         self.map_err(Into::into)?.into_resource_result(uri)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_keep_their_own_uri_and_media_type() {
+        let contents = ResourceContents::text("note://other", "{}").with_mime_type("text/x");
+        let result = contents.clone().into_resource_result("note://asked");
+        assert_eq!(result.unwrap().contents, [contents]);
     }
 }

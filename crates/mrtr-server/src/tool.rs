@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use mrtr_protocol::{CallToolResult, ToolAnnotations};
+use mrtr_protocol::{CallToolResult, ContentBlock, ToolAnnotations};
 use serde::Serialize;
 
 use crate::error::ToolError;
@@ -114,7 +114,7 @@ impl fmt::Debug for Tool {
 /// What a handler may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be what a tool's handler returns",
-    note = "return `&'static str`, `String`, `Json<T>`, `ToolResult`, or a `Result` of one of them with any error"
+    note = "return `&'static str`, `String`, `ContentBlock`, `Vec<ContentBlock>`, `Json<T>`, `ToolResult`, or a `Result` of one of them with any error"
 )]
 pub trait IntoToolResult {
     /// The result, or the error that the caller may read.
@@ -128,6 +128,18 @@ pub trait IntoToolResult {
 impl IntoToolResult for ToolResult {
     fn into_tool_result(self) -> Result<ToolResult, ToolError> {
         Ok(self)
+    }
+}
+
+impl IntoToolResult for ContentBlock {
+    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
+        vec![self].into_tool_result()
+    }
+}
+
+impl IntoToolResult for Vec<ContentBlock> {
+    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
+        Ok(ToolResult::new(self))
     }
 }
 
@@ -156,5 +168,18 @@ impl<T: Serialize> IntoToolResult for Json<T> {
 impl<R: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<R, E> {
     fn into_tool_result(self) -> Result<ToolResult, ToolError> {
         self.map_err(Into::into)?.into_tool_result()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_a_result() {
+        let one = ContentBlock::image("AA==", "image/png");
+        let two = vec![ContentBlock::text("a"), one.clone()];
+        assert_eq!(one.clone().into_tool_result().unwrap().content, [one]);
+        assert_eq!(two.clone().into_tool_result().unwrap().content, two);
     }
 }
