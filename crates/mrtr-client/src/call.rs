@@ -322,8 +322,13 @@ impl Client {
         if let Target::Tool(tool) = &pending.target
             && let Some(wanted) = self.param_headers(tool)
         {
+            let unwritable =
+                |error: &dyn std::fmt::Display| RequestError::Unwritable(error.to_string());
             let values = wanted.values(pending.arguments.as_ref());
-            all.extend(values.map_err(|error| RequestError::Unwritable(error.to_string()))?);
+            for (name, value) in values.map_err(|error| unwritable(&error))? {
+                let name = HeaderName::try_from(name).map_err(|error| unwritable(&error))?;
+                all.push((name, value));
+            }
         }
         Ok(all)
     }

@@ -11,8 +11,8 @@ use mrtr_protocol::meta::ClientMeta;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
     DiscoverResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, Prompt, REVISION, RequestId, Resource, ResourceTemplate,
-    ResultType, Tool, method,
+    ListResourcesResult, ListToolsResult, ParamHeaders, Prompt, REVISION, RequestId, Resource,
+    ResourceTemplate, ResultType, Tool, method,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +21,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::error::{ProtocolError, RequestError};
 use crate::handler::{FormHandler, Handlers};
 use crate::page::UrlHandler;
-use crate::param_headers::ParamHeaders;
 use crate::roots::RootsHandler;
 use crate::sampling::SamplingHandler;
 use crate::transport::{HttpTransport, Transport, TransportError};

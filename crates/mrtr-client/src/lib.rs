@@ -57,7 +57,6 @@ pub mod error;
 mod exchange;
 pub mod handler;
 pub mod page;
-mod param_headers;
 pub mod pending;
 pub mod roots;
 pub mod sampling;

@@ -29,7 +29,7 @@
 //! | [`pages`] | Pagination |
 //! | [`notification`] | Progress, Cancellation, Resources (updates), Logging (deprecated since 2026-07-28: log to stderr or OpenTelemetry) |
 //! | [`discover`] | Discovery |
-//! | [`headers`] | Streamable HTTP: standard request headers, value encoding |
+//! | [`headers`], [`param_headers`] | Streamable HTTP: standard request headers, value encoding, headers from tool parameters |
 //! | [`strict`], [`object`] | what serde lets through and this crate does not |
 //!
 //! # What serde lets through
@@ -59,6 +59,7 @@ pub mod mrtr;
 pub mod notification;
 pub mod object;
 pub mod pages;
+pub mod param_headers;
 pub mod prompts;
 pub mod resources;
 pub mod roots;
@@ -86,6 +87,7 @@ pub use notification::{
 };
 pub use object::{JsonObject, Members, Object, RawObject};
 pub use pages::PaginatedParams;
+pub use param_headers::ParamHeaders;
 pub use prompts::{
     GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
 };
