@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::capabilities::ClientCapabilities;
+use crate::earlier::{ElicitUrlEarlier, UrlElicitationRequired};
 use crate::object::{self, Object};
 
 /// Every code that this project puts on the wire.
@@ -121,6 +122,15 @@ impl ErrorObject {
         }
     }
 
+    /// -32042 with `data.elicitations`: the person must visit these pages first. Revision 2025-11-25 alone.
+    pub fn url_elicitation_required(
+        message: impl Into<String>,
+        elicitations: Vec<ElicitUrlEarlier>,
+    ) -> Self {
+        Self::new(code::URL_ELICITATION_REQUIRED, message)
+            .with_own_data(&UrlElicitationRequired { elicitations })
+    }
+
     /// 1001 with `data.retryAfterMs`.
     pub fn in_progress(message: impl Into<String>, retry_after_ms: u64) -> Self {
         Self::new(code::IN_PROGRESS, message).with_own_data(&InProgress { retry_after_ms })
@@ -141,6 +151,7 @@ impl ErrorObject {
                 .map(KnownError::StateRejected)
                 .or_else(|| data(self).map(KnownError::ResourceNotFound)),
             code::RESOURCE_NOT_FOUND_EARLIER => data(self).map(KnownError::ResourceNotFound),
+            code::URL_ELICITATION_REQUIRED => data(self).map(KnownError::UrlElicitationRequired),
             code::IN_PROGRESS => data(self).map(KnownError::InProgress),
             code::HEADER_MISMATCH => Some(KnownError::HeaderMismatch),
             code::OUTCOME_UNKNOWN => Some(KnownError::OutcomeUnknown),
@@ -164,6 +175,8 @@ pub enum KnownError {
     StateRejected(StateRejection),
     /// -32602 with a URI; -32002 from servers of earlier revisions.
     ResourceNotFound(ResourceNotFound),
+    /// -32042, from servers of revision 2025-11-25.
+    UrlElicitationRequired(UrlElicitationRequired),
     /// 1001.
     InProgress(InProgress),
     /// 1002.

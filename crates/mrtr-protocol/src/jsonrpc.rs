@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -32,6 +32,87 @@ pub struct Notification<'a> {
     pub method: Cow<'a, str>,
     /// An object, or absent.
     pub params: Option<&'a RawValue>,
+}
+
+/// Whether a body is a batch: its first character is `[`. Revision 2025-03-26 alone has batches; [`parse_batch`] reads them.
+#[must_use]
+pub fn is_batch(body: &[u8]) -> bool {
+    body.trim_ascii_start().first() == Some(&b'[')
+}
+
+/// Reads a batch of revision 2025-03-26: each message by itself, in order, so that one bad message spoils no other.
+///
+/// # Errors
+///
+/// [`EnvelopeError::Parse`] when the body is not JSON in UTF-8, [`EnvelopeError::Invalid`] when it is no array, is empty, or holds more
+/// than `limit` messages. No more than `limit` are ever held.
+pub fn parse_batch(
+    body: &[u8],
+    limit: usize,
+) -> Result<Vec<Result<Incoming<'_>, EnvelopeError>>, EnvelopeError> {
+    let text = std::str::from_utf8(body).map_err(|_| EnvelopeError::Parse)?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = reader.deserialize_seq(BatchVisitor { limit });
+    let items = match read.and_then(|items| reader.end().map(|()| items)) {
+        Ok(items) => items,
+        Err(error) if error.is_data() => return Err(not_a_batch(text)),
+        Err(_) => return Err(EnvelopeError::Parse),
+    };
+    if items.is_empty() {
+        return Err(EnvelopeError::invalid(None, EnvelopeProblem::EmptyBatch));
+    }
+    Ok(items
+        .into_iter()
+        .map(|item| Incoming::parse(item.get().as_bytes()))
+        .collect())
+}
+
+struct BatchVisitor {
+    limit: usize,
+}
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an array of at most {} messages", self.limit)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut out = Vec::new();
+        while let Some(item) = items.next_element()? {
+            if out.len() == self.limit {
+                return Err(de::Error::invalid_length(self.limit + 1, &self));
+            }
+            out.push(item);
+        }
+        Ok(out)
+    }
+}
+
+fn not_a_batch(text: &str) -> EnvelopeError {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Err(_) => EnvelopeError::Parse,
+        Ok(_) if is_batch(text.as_bytes()) => {
+            EnvelopeError::invalid(None, EnvelopeProblem::LargeBatch)
+        }
+        Ok(_) => EnvelopeError::invalid(None, EnvelopeProblem::NotABatch),
+    }
+}
+
+/// Writes the answer to a batch: the responses to its requests, in any order. None means that the batch held no requests, and there is
+/// nothing to answer.
+#[must_use]
+pub fn write_batch<'r>(responses: impl IntoIterator<Item = &'r [u8]>) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    for response in responses {
+        out.push(if out.is_empty() { b'[' } else { b',' });
+        out.extend_from_slice(response);
+    }
+    (!out.is_empty()).then(|| {
+        out.push(b']');
+        out
+    })
 }
 
 /// What a client may send.
@@ -193,6 +274,15 @@ pub enum EnvelopeProblem {
     /// An array.
     #[error("batches are not supported; send each message by itself")]
     Batch,
+    /// No array where a batch is expected.
+    #[error("a batch is an array")]
+    NotABatch,
+    /// `[]`.
+    #[error("a batch holds at least one message")]
+    EmptyBatch,
+    /// More messages than the receiver takes at once.
+    #[error("the batch holds too many messages; send fewer at once")]
+    LargeBatch,
     /// An envelope member that occurs twice.
     #[error("a member name occurs twice")]
     DuplicateMember,

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Wire types of the Model Context Protocol, revision 2026-07-28.
+//! Wire types of the Model Context Protocol: revision 2026-07-28, and the earlier era (2025-11-25, 2025-06-18, 2025-03-26).
 //!
 //! No clock, no cryptography, no I/O and no async: bytes in, types out, and back. Params and arguments stay raw
 //! ([`serde_json::value::RawValue`]) until someone who knows their schema reads them, so that nothing is parsed twice and the exact text
@@ -29,6 +29,7 @@
 //! | [`pages`] | Pagination |
 //! | [`notification`] | Progress, Cancellation, Resources (updates), Logging (deprecated since 2026-07-28: log to stderr or OpenTelemetry) |
 //! | [`discover`] | Discovery |
+//! | [`earlier`] | Lifecycle, and what else only revisions up to 2025-11-25 have |
 //! | [`headers`], [`param_headers`] | Streamable HTTP: standard request headers, value encoding, headers from tool parameters |
 //! | [`strict`], [`object`] | what serde lets through and this crate does not |
 //!
@@ -46,6 +47,7 @@ pub mod answer;
 pub mod capabilities;
 pub mod content;
 pub mod discover;
+pub mod earlier;
 pub mod elicit;
 pub mod error;
 pub mod form;
@@ -74,6 +76,7 @@ pub use capabilities::{
 };
 pub use content::{ContentBlock, ResourceContents, Role};
 pub use discover::{CacheScope, DiscoverResult, ServerCapabilities};
+pub use earlier::EarlierRevision;
 pub use elicit::{ElicitAction, ElicitForm, ElicitUrl};
 pub use error::{ErrorObject, KnownError, code};
 pub use form::FormSchema;

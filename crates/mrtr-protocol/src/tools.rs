@@ -185,6 +185,9 @@ pub enum ParamsError {
     /// A member of the wrong type.
     #[error("`{0}` in the params must be a string")]
     Mistyped(&'static str),
+    /// A member that is of the right type perhaps, but not of the shape or among the words that the specification gives it.
+    #[error("`{0}` in the params does not have the shape that the specification gives it")]
+    Malformed(&'static str),
     /// `arguments` that are `null`, an array, or another value.
     #[error("`arguments` must be an object")]
     ArgumentsNotAnObject,

@@ -173,3 +173,49 @@ fn writes_what_it_reads() {
         br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#
     );
 }
+
+#[test]
+fn batches_are_read_message_by_message() {
+    let batch = br#" [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},7,{"jsonrpc":"2.0","id":2,"result":{}}]"#;
+    assert!(is_batch(batch));
+    let messages = parse_batch(batch, 4).unwrap();
+    assert!(matches!(&messages[0], Ok(Incoming::Request(request)) if request.method == "ping"));
+    assert!(matches!(&messages[1], Ok(Incoming::Notification(_))));
+    assert_eq!(
+        messages[2].as_ref().unwrap_err(),
+        &EnvelopeError::invalid(None, EnvelopeProblem::NotAnObject)
+    );
+    assert!(matches!(&messages[3], Ok(Incoming::Response(_))));
+    let problem = |body: &[u8], limit| match parse_batch(body, limit) {
+        Err(EnvelopeError::Invalid { id: None, problem }) => Some(problem),
+        Err(_) => None,
+        Ok(_) => panic!("{body:?}"),
+    };
+    assert_eq!(problem(batch, 3), Some(EnvelopeProblem::LargeBatch));
+    assert_eq!(problem(b"[]", 4), Some(EnvelopeProblem::EmptyBatch));
+    assert_eq!(problem(b"{}", 4), Some(EnvelopeProblem::NotABatch));
+    for broken in [&b"[1"[..], b"[1]]", b"[1,]", b"[\xff]", b"{", b""] {
+        assert_eq!(problem(broken, 4), None, "{broken:?}");
+    }
+    assert!(!is_batch(b"{}") && !is_batch(b""));
+}
+
+#[test]
+fn a_batch_is_answered_by_a_batch() {
+    let (one, two) = (write_result(&1.into(), "{}"), write_result(&2.into(), "{}"));
+    assert_eq!(
+        write_batch([one.as_slice(), &two]).unwrap(),
+        br#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]"#
+    );
+    assert_eq!(write_batch([]), None);
+}
+
+#[test]
+fn notifications_are_written_without_an_id() {
+    let written = write_notification("notifications/x", &serde_json::json!({"a": 1})).unwrap();
+    let Ok(Message::Notification(read)) = Message::parse(&written) else {
+        panic!("{written:?}")
+    };
+    assert_eq!(read.method, "notifications/x");
+    assert_eq!(read.params.unwrap().get(), r#"{"a":1}"#);
+}
