@@ -21,6 +21,7 @@ use crate::resource::Resource;
 use crate::schema;
 use crate::template::Template;
 use crate::tool::Tool;
+use crate::uri;
 
 /// Times are kept in milliseconds.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
@@ -61,8 +62,12 @@ impl Catalogue {
         self.prompt_handlers.get(name)
     }
 
-    /// The handler of this URI: an exact one, or the first template that it fits.
+    /// The handler of this URI: an exact one, or the first template that it fits. None for what is no URI, and for a file
+    /// behind a detour (specification, `server/resources`, "Security Considerations").
     pub(crate) fn resource(&self, uri: &str) -> Option<Found<'_>> {
+        if !uri::is_uri(uri) || uri::is_detour(uri) {
+            return None;
+        }
         if let Some(handler) = self.resource_handlers.get(uri) {
             return Some(Found {
                 handler,
@@ -187,6 +192,11 @@ impl Catalogue {
             return Err(
                 handler.fault("it takes `Args`, and one URI has no variables; use `template`")
             );
+        }
+        if !uri::is_uri(&resource.uri) || uri::is_detour(&resource.uri) {
+            return Err(handler.fault(
+                "it is no URI (RFC 3986): begin with a scheme, percent-encode what is not ASCII, and leave `..` out of a file's path",
+            ));
         }
         let mut published = PublishedResource::new(resource.uri.clone(), name);
         published.title = resource.title;

@@ -25,6 +25,7 @@ mod schema;
 mod server;
 mod template;
 mod tool;
+mod uri;
 
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};

@@ -45,7 +45,7 @@ pub struct Resource {
     pub(crate) draft: Draft,
 }
 
-/// The resource of this URI, which this handler reads.
+/// The resource of this URI, which this handler reads. The builder refuses what is no URI (RFC 3986).
 pub fn resource<H, A>(uri: impl Into<String>, handler: H) -> Resource
 where
     H: Handler<A>,
@@ -62,8 +62,11 @@ where
 /// characters other than `/`. [`Args<T>`](crate::Args) reads the variables, percent-decoded, by name. A URI that fits
 /// more than one is read by the one that was given to the builder first; exact URIs come before templates.
 ///
-/// **Not guaranteed:** what a variable holds. Decoded, it can be `..` or have slashes in it; never make a path of one
-/// without looking.
+/// Guaranteed: what is read is a URI (RFC 3986). The URI of a file, `file:`, has no segment `.` or `..`, and behind its
+/// escapes neither a separator nor a control character; any other is not found.
+///
+/// **Not guaranteed:** what a variable holds, beyond that. Under other schemes it can be `..`, or have slashes in it once it
+/// is decoded; never make a path of one without looking. A symbolic link leads where it leads.
 pub fn template<H, A>(uri_template: impl Into<String>, handler: H) -> Resource
 where
     H: Handler<A>,

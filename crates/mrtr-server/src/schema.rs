@@ -11,8 +11,22 @@ const FAULTS_NAMED: usize = 5;
 /// And so many characters of each.
 const LONGEST_FAULT: usize = 200;
 
-/// Compiles `schema` as JSON Schema 2020-12, with formats checked.
+/// The one dialect that is read here (specification, `basic/index`, "Schema Dialect").
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Compiles `schema` as JSON Schema 2020-12, with formats checked. A schema that says it is of another dialect is refused,
+/// and so is one that is none.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
+    if let Some(dialect) = schema.get("$schema")
+        && dialect
+            .as_str()
+            .map(|dialect| dialect.trim_end_matches('#'))
+            != Some(DIALECT)
+    {
+        return Err(format!(
+            "the dialect {dialect} is not supported; {DIALECT} is"
+        ));
+    }
     jsonschema::options()
         .with_draft(Draft::Draft202012)
         .should_validate_formats(true)
