@@ -15,8 +15,8 @@ use super::shown;
 use crate::cargo::{self, cargo};
 use crate::failure::Failure;
 
-pub(super) const SERVER: &str = "conformance-server";
-pub(super) const CLIENT: &str = "conformance-client";
+const SERVER: &str = "conformance-server";
+const CLIENT: &str = "conformance-client";
 
 /// How long a leg may take; each scenario has a limit of its own, which is the suite's.
 const LEG: Duration = Duration::from_secs(10 * 60);
