@@ -19,8 +19,6 @@ pub const PARAM_PREFIX: &str = "mcp-param-";
 pub const SESSION_ID: &str = "mcp-session-id";
 /// `Last-Event-ID`: where the earlier era's stream is to be resumed.
 pub const LAST_EVENT_ID: &str = "last-event-id";
-/// The keyword of a tool's input schema that names the rest of a [`PARAM_PREFIX`] header.
-pub const SCHEMA_KEYWORD: &str = "x-mcp-header";
 
 /// The member of the params that `Mcp-Name` mirrors; `None` for a method that has no such header (*Standard Request Headers*).
 ///

@@ -27,6 +27,8 @@
 //! | [`prompts`] | Prompts |
 //! | [`resources`] | Resources |
 //! | [`pages`] | Pagination |
+//! | [`completion`] | Completion |
+//! | [`subscriptions`] | Subscriptions |
 //! | [`notification`] | Progress, Cancellation, Resources (updates), Logging (deprecated since 2026-07-28: log to stderr or OpenTelemetry) |
 //! | [`discover`] | Discovery |
 //! | [`earlier`] | Lifecycle, and what else only revisions up to 2025-11-25 have |
@@ -45,6 +47,7 @@
 
 pub mod answer;
 pub mod capabilities;
+pub mod completion;
 pub mod content;
 pub mod discover;
 pub mod earlier;
@@ -67,6 +70,7 @@ pub mod resources;
 pub mod roots;
 pub mod sampling;
 pub mod strict;
+pub mod subscriptions;
 pub mod tools;
 mod word;
 
@@ -74,6 +78,7 @@ pub use answer::{AnswerError, InputAnswer};
 pub use capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
+pub use completion::{CompleteParams, CompleteResult, Completion, CompletionReference};
 pub use content::{ContentBlock, ResourceContents, Role};
 pub use discover::{CacheScope, DiscoverResult, ServerCapabilities};
 pub use earlier::EarlierRevision;
@@ -100,6 +105,7 @@ pub use resources::{
 };
 pub use roots::{ListRootsResult, Root};
 pub use sampling::{CreateMessageParams, CreateMessageResult, SamplingContent, SamplingMessage};
+pub use subscriptions::{AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter};
 pub use tools::{
     CallToolParams, CallToolResult, ListToolsResult, ParamsError, Tool, ToolAnnotations,
 };

@@ -177,6 +177,15 @@ impl<'a> Members<'a> {
     }
 }
 
+impl<'a> IntoIterator for Members<'a> {
+    type Item = (Cow<'a, str>, &'a RawValue);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl fmt::Debug for Members<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
