@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
 use mrtr_protocol::{
-    JsonObject, Prompt as PublishedPrompt, PromptArgument, Resource as PublishedResource,
-    ResourceTemplate as PublishedTemplate, ServerCapabilities, Tool as PublishedTool,
+    JsonObject, ParamHeaders, Prompt as PublishedPrompt, PromptArgument,
+    Resource as PublishedResource, ResourceTemplate as PublishedTemplate, ServerCapabilities,
+    Tool as PublishedTool,
 };
 use serde_json::{Map, Value, json};
 
 use crate::builder::BuildError;
 use crate::extract::States;
+use crate::form;
 use crate::limits::Limits;
 use crate::prompt::Prompt;
 use crate::registered::{Draft, Registered, Surface};
@@ -105,15 +107,28 @@ impl Catalogue {
         };
         // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
         let nothing = || json!({ "type": "object", "additionalProperties": false });
-        let input_schema = tool.draft.spec.input_schema.clone().unwrap_or_else(nothing);
-        if mentions(&input_schema, "x-mcp-header") {
-            return Err(handler.fault(
-                "`x-mcp-header` is not served yet: the header that it asks clients for would not be checked",
-            ));
-        }
-        let registered = handler.register(tool.draft, &input_schema, provisions)?;
+        let mut input_schema = tool.draft.spec.input_schema.clone().unwrap_or_else(nothing);
+        let mut registered = handler.register(tool.draft, &input_schema, provisions)?;
+        schema::take_null_from_annotated(&mut input_schema);
         let wire =
             JsonObject::from_serialize(&input_schema).map_err(|error| handler.fault(error))?;
+        registered.param_headers = ParamHeaders::of(&wire).map_err(|error| {
+            handler.fault(format_args!(
+                "an `x-mcp-header` of its arguments is not permitted: {error}"
+            ))
+        })?;
+        let secret = registered.param_headers.iter().find(|header| {
+            header
+                .path()
+                .iter()
+                .any(|name| form::asks_for_a_secret(name))
+        });
+        if let Some(header) = secret {
+            return Err(handler.fault(format_args!(
+                "the argument `{}` asks for a secret, and `x-mcp-header` would show it to every intermediary",
+                header.path().join("/")
+            )));
+        }
         let mut published = PublishedTool::new(tool.name.clone(), wire);
         published.title = tool.title;
         published.description = tool.description;
@@ -305,6 +320,7 @@ impl Named<'_> {
             surface: self.surface,
             name: self.name.to_owned(),
             validator,
+            param_headers: ParamHeaders::default(),
             takes_arguments: spec.input_schema.is_some(),
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,
@@ -371,16 +387,5 @@ fn unique(
     match handlers.insert(name, Arc::new(registered)) {
         None => Ok(()),
         Some(twin) => Err(BuildError::Duplicate(format!("{surface} `{}`", twin.name))),
-    }
-}
-
-/// Whether a member of this name stands anywhere in a schema.
-fn mentions(schema: &Value, name: &str) -> bool {
-    match schema {
-        Value::Object(members) => {
-            members.contains_key(name) || members.values().any(|value| mentions(value, name))
-        }
-        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
-        _ => false,
     }
 }

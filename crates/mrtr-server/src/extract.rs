@@ -146,6 +146,28 @@ pub enum ExtractError {
 /// `T` derives `serde::Deserialize` and `schemars::JsonSchema`; its doc comments become the descriptions that the model
 /// reads. Arguments that do not fit give the model a result with `isError` that says what is wrong (specification,
 /// `server/tools`, "Error Handling").
+///
+/// # Arguments in headers
+///
+/// A string, integer or boolean of a tool's arguments can be mirrored in an HTTP header, so that a gateway routes by it
+/// without reading the body. Over HTTP and in this revision alone, the server then refuses a call whose header and argument
+/// differ (-32020), before anything runs. A unit enum is a string where it says `#[schemars(inline)]`. Never do this with
+/// what is secret or personal: every intermediary reads headers.
+///
+/// ```
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Query {
+///     /// Sent as `Mcp-Param-Region` too.
+///     #[schemars(extend("x-mcp-header" = "Region"))]
+///     region: Option<String>,
+///     sql: String,
+/// }
+/// # use mrtr_server::{Args, Server, tool};
+/// # let run = async |Args(query): Args<Query>| query.sql;
+/// # Server::builder("s", "1").allow_anonymous().tool(tool("t", run)).build().unwrap();
+/// ```
+///
+/// Specification: `basic/transports/streamable-http`, "Custom Headers from Tool Parameters".
 #[derive(Debug, Clone, Copy)]
 pub struct Args<T>(pub T);
 

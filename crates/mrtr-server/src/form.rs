@@ -340,7 +340,7 @@ fn choices(object: &Map<String, Value>) -> Result<Option<Map<String, Value>>, St
 ///
 /// A name is a hint, not a proof: a field called `answer` can still ask for a password. The check is here so that nobody
 /// does it by accident.
-fn asks_for_a_secret(field: &str) -> bool {
+pub(crate) fn asks_for_a_secret(field: &str) -> bool {
     const WORDS: [&str; 10] = [
         "password",
         "passwd",

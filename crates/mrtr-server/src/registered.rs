@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jsonschema::Validator;
-use mrtr_protocol::{CallToolResult, GetPromptResult, ReadResourceResult, method};
+use mrtr_protocol::{CallToolResult, GetPromptResult, ParamHeaders, ReadResourceResult, method};
 
 use crate::error::ToolError;
 use crate::extract::{Call, ExtractError, Spec};
@@ -103,6 +103,8 @@ pub(crate) struct Registered {
     /// The tool's or prompt's name, the resource's URI or the template.
     pub(crate) name: String,
     pub(crate) validator: Validator,
+    /// Arguments that come in headers too, over HTTP.
+    pub(crate) param_headers: ParamHeaders,
     pub(crate) takes_arguments: bool,
     pub(crate) asks: bool,
     pub(crate) acts_once: bool,

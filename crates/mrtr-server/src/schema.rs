@@ -4,6 +4,7 @@
 //! and patterns run on the linear-time regex engine, so that no schema and no value can make validation explode.
 
 use jsonschema::{Draft, PatternOptions, Validator};
+use mrtr_protocol::param_headers::KEYWORD;
 use serde_json::Value;
 
 /// At most this many faults are named in one message; a model that reads them mends the first few anyway.
@@ -59,4 +60,23 @@ pub(crate) fn fault(validator: &Validator, value: &Value) -> Option<String> {
         })
         .collect();
     Some(faults.join("; "))
+}
+
+/// Takes `null` out of the types of annotated properties: `Option<String>` is derived as `["string", "null"]`, and only a
+/// plain primitive may be mirrored in a header. For what is published: a `null` that comes all the same is as good as none.
+pub(crate) fn take_null_from_annotated(schema: &mut Value) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
+        return;
+    };
+    for property in properties.values_mut() {
+        if property.get(KEYWORD).is_some()
+            && let Some(Value::Array(kinds)) = property.get_mut("type")
+        {
+            kinds.retain(|kind| kind != "null");
+            if let [kind] = kinds.as_slice() {
+                property["type"] = kind.clone();
+            }
+        }
+        take_null_from_annotated(property);
+    }
 }

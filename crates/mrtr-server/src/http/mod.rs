@@ -10,12 +10,14 @@
 //! version in _meta, supported?      -32602 -32022           400
 //! capabilities in _meta             -32602                  400
 //! method known?                     -32601                  404
+//! a tool's headers against arguments  -32020                400
 //! ```
 //!
 //! Specification: `basic/transports/streamable-http`.
 
 pub(crate) mod gate;
 mod headers;
+mod params;
 mod serve;
 
 use std::convert::Infallible;
@@ -210,6 +212,12 @@ where
     let capabilities = meta
         .client_capabilities()
         .map_err(|error| invalid(&error))?;
+    params::compare(&inner.catalogue, &head.headers, &request.method, &params).map_err(
+        |mismatch| {
+            let message = format!("Header mismatch: {mismatch}.");
+            Refused::bad(&request.id, code::HEADER_MISMATCH, message)
+        },
+    )?;
     let requester = requester(&head, principal, capabilities.kinds());
 
     let reply = match dispatch(inner, &request.method, &params, requester).await {

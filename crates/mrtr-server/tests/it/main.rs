@@ -13,6 +13,7 @@ mod durable;
 mod flow;
 mod log;
 mod pages;
+mod param_headers;
 mod rules;
 mod serve;
 mod surfaces;
