@@ -88,8 +88,26 @@ pub struct SamplingCapability {
 /// `roots`. Deprecated since 2026-07-28: a new server takes folders as parameters, resource URIs or configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RootsCapability {
-    /// Every member: the revision defines none.
+    /// Every member: revision 2026-07-28 defines none.
     pub others: RawObject,
+}
+
+impl RootsCapability {
+    /// Whether the client announces changes of its roots: the earlier era only. Deprecated since 2026-07-28: take folders as parameters,
+    /// resource URIs or configuration.
+    #[must_use]
+    pub fn list_changed(&self) -> bool {
+        self.others.get_as("listChanged") == Some(true)
+    }
+
+    /// The same with or without that announcement. Deprecated since 2026-07-28: take folders as parameters, resource URIs or
+    /// configuration.
+    #[must_use]
+    pub fn announcing_changes(mut self, announced: bool) -> Self {
+        // A boolean always serializes.
+        let _ = self.others.insert("listChanged", &announced);
+        self
+    }
 }
 
 /// Takes a known member out of `from`; anything but an object (of this type) is an error.

@@ -4,7 +4,8 @@ use serde::de::{self, Deserializer};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use crate::meta::Icon;
+use crate::annotations::Annotations;
+use crate::icon::Icon;
 use crate::object::{self, JsonObject, RawObject, as_string};
 use crate::word::words;
 
@@ -355,21 +356,6 @@ impl<'de> Deserialize<'de> for ResourceContents {
             meta,
         })
     }
-}
-
-/// Hints for display and use; they oblige nobody.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Annotations {
-    /// For whom: `user`, `assistant`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub audience: Vec<String>,
-    /// From 0, optional, to 1, required.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<f64>,
-    /// When it changed, as an ISO 8601 string.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_modified: Option<String>,
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 //! | [`sampling`] | Sampling (deprecated since 2026-07-28: a new server calls a model provider itself) |
 //! | [`roots`] | Roots (deprecated since 2026-07-28: take folders as parameters, resource URIs or configuration) |
 //! | [`tools`], [`content`] | Tools |
+//! | [`icon`], [`annotations`] | Overview: `icons`; Resources: annotations |
 //! | [`prompts`] | Prompts |
 //! | [`resources`] | Resources |
 //! | [`pages`] | Pagination |
@@ -39,12 +40,13 @@
 //!
 //! A derived struct reads an array as happily as an object, and an `Option` reads `null` as absent. Types of this crate that a server
 //! reads insist on objects at every level and tell `null` from absent. Types that only a client reads insist on objects too, and treat
-//! `null` in an optional text that is only displayed as absent. Read a derived type through [`Object`] (or [`object::read`]), which
+//! `null` in an optional text that is only displayed as absent, and so a word there that no revision defines. Read a derived type through [`Object`] (or [`object::read`]), which
 //! refuses an array at the top.
 //!
 //! No type of this crate uses serde's `flatten` or `untagged`: both buffer numbers, and what they accept changes when any crate in the
 //! build turns on serde_json's `arbitrary_precision`.
 
+pub mod annotations;
 pub mod answer;
 pub mod capabilities;
 pub mod completion;
@@ -55,6 +57,7 @@ pub mod elicit;
 pub mod error;
 pub mod form;
 pub mod headers;
+pub mod icon;
 pub mod id;
 pub mod jsonrpc;
 pub mod kind;
@@ -74,6 +77,7 @@ pub mod subscriptions;
 pub mod tools;
 mod word;
 
+pub use annotations::Annotations;
 pub use answer::{AnswerError, InputAnswer};
 pub use capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
@@ -85,6 +89,7 @@ pub use earlier::EarlierRevision;
 pub use elicit::{ElicitAction, ElicitForm, ElicitUrl};
 pub use error::{ErrorObject, KnownError, code};
 pub use form::FormSchema;
+pub use icon::{Icon, IconTheme};
 pub use id::RequestId;
 pub use jsonrpc::{EnvelopeError, Incoming, Message, Notification, Request, Response};
 pub use kind::{Kind, KindSet};

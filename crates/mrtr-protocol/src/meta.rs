@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::capabilities::ClientCapabilities;
+use crate::icon::Icon;
 use crate::id::RequestId;
 use crate::notification::{LogLevel, ProgressToken};
 use crate::object::{self, Members, RawObject, as_string};
@@ -338,25 +339,6 @@ impl Implementation {
             icons: Vec::new(),
         }
     }
-}
-
-/// A picture for a user interface (*Overview, `icons`*).
-///
-/// Untrusted: the specification tells clients to take `https:` and `data:` only, without credentials, and never to follow a redirect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Icon {
-    /// A URL or `data:` URI.
-    pub src: String,
-    /// The media type, if the source's own is missing or too general.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// Sizes such as `48x48` or `any`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<String>,
-    /// `light` or `dark`: the background it is made for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theme: Option<String>,
 }
 
 #[cfg(test)]

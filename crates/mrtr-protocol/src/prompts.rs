@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::content::{ContentBlock, Role};
 use crate::discover::CacheScope;
-use crate::meta::{Icon, ResultMeta};
+use crate::icon::Icon;
+use crate::meta::ResultMeta;
 use crate::object::{self, Members, RawObject, as_string};
 use crate::tools::ParamsError;
 

@@ -8,9 +8,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::content::{Annotations, ResourceContents};
+use crate::annotations::Annotations;
+use crate::content::ResourceContents;
 use crate::discover::CacheScope;
-use crate::meta::{Icon, ResultMeta};
+use crate::icon::Icon;
+use crate::meta::ResultMeta;
 use crate::object::{self, Members, RawObject, as_string};
 use crate::tools::ParamsError;
 

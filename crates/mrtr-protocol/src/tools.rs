@@ -9,7 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::content::ContentBlock;
 use crate::discover::CacheScope;
 use crate::error::{ErrorObject, code};
-use crate::meta::{Icon, ResultMeta};
+use crate::icon::Icon;
+use crate::meta::ResultMeta;
 use crate::object::{self, JsonObject, Members, RawObject, as_string, is_object};
 
 /// What a tool is and takes.

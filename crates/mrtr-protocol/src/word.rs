@@ -1,5 +1,7 @@
 //! Enums whose values are single words on the wire.
 
+use serde::{Deserialize, Deserializer};
+
 /// Writes and reads a fieldless enum as one of the given words, exactly as spelt.
 ///
 /// serde's own derive also reads `{"word":null}` for `"word"`: an object where every other reader wants a string.
@@ -19,6 +21,12 @@ macro_rules! words {
                     $($word => Some(Self::$variant),)*
                     _ => None,
                 }
+            }
+        }
+
+        impl crate::word::FromWord for $name {
+            fn of(word: &str) -> Option<Self> {
+                Self::from_word(word)
             }
         }
 
@@ -42,6 +50,31 @@ macro_rules! words {
             }
         }
     };
+}
+
+/// For `#[serde(default, deserialize_with)]` on a word that is only displayed: one that is not known, and `null`, are absent.
+pub(crate) fn known<'de, D: Deserializer<'de>, T: FromWord>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    Ok(word.and_then(|word| T::of(&word)))
+}
+
+/// For `#[serde(default, deserialize_with)]` on a list of words that are only displayed: those that are not known are left out.
+pub(crate) fn known_list<'de, D: Deserializer<'de>, T: FromWord>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let words = Option::<Vec<String>>::deserialize(deserializer)?;
+    Ok(words
+        .iter()
+        .flatten()
+        .filter_map(|word| T::of(word))
+        .collect())
+}
+
+/// What [`words!`] makes.
+pub(crate) trait FromWord: Sized {
+    fn of(word: &str) -> Option<Self>;
 }
 
 pub(crate) use words;
