@@ -296,6 +296,18 @@ mod tests {
     }
 
     #[test]
+    fn codes_of_the_legacy_range_mean_nothing() {
+        let data = r#"{"uri":"note://1","reason":"x","retryAfterMs":1,"supported":[],"requested":"x","requiredCapabilities":{}}"#;
+        for code in -32099..=-32000 {
+            let error: ErrorObject =
+                serde_json::from_str(&format!(r#"{{"code":{code},"message":"x","data":{data}}}"#))
+                    .unwrap();
+            let known = [-32002, -32020, -32021, -32022].contains(&code);
+            assert_eq!(error.known().is_some(), known, "{code}");
+        }
+    }
+
+    #[test]
     fn data_of_another_shape_is_not_known() {
         let array: ErrorObject =
             serde_json::from_str(r#"{"code":1001,"message":"x","data":[250]}"#).unwrap();

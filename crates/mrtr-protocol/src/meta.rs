@@ -31,6 +31,8 @@ pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 /// Key of W3C baggage.
 pub const BAGGAGE: &str = "baggage";
+/// This project's own key in a result's `_meta`: `true` where a ledger gave the stored result of an earlier run, and nothing ran.
+pub const REPLAYED: &str = "mrtr/replayed";
 
 /// A request's `_meta`: read member by member, because the order in which a server complains is fixed.
 ///
@@ -512,6 +514,52 @@ mod tests {
             assert_eq!(result.subscription_id(), Some(id));
         }
         assert_eq!(NotificationMeta::default().subscription_id(), None);
+    }
+
+    /// The format of key names (*Overview, `_meta`): labels with dots between and a slash behind, then a name.
+    fn is_key(key: &str) -> bool {
+        let (prefix, name) = match key.split_once('/') {
+            Some((prefix, name)) => (Some(prefix), name),
+            None => (None, key),
+        };
+        let ends = |text: &str, first: fn(&char) -> bool| {
+            text.starts_with(|c| first(&c)) && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        };
+        let inside = |text: &str, more: &str| {
+            text.chars()
+                .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+        };
+        let label = |label: &str| ends(label, char::is_ascii_alphabetic) && inside(label, "-");
+        prefix.is_none_or(|prefix| prefix.split('.').all(label))
+            && (name.is_empty() || ends(name, char::is_ascii_alphanumeric) && inside(name, "-_."))
+    }
+
+    #[test]
+    fn keys_are_named_as_the_specification_says() {
+        for bad in [
+            "/x", "a..b/x", "1a/x", "a-/x", "a/-x", "a/x_", "a b/x", "a/x/y",
+        ] {
+            assert!(!is_key(bad), "{bad}");
+        }
+        let reserved = [
+            PROTOCOL_VERSION,
+            CLIENT_INFO,
+            CLIENT_CAPABILITIES,
+            SERVER_INFO,
+            LOG_LEVEL,
+            SUBSCRIPTION_ID,
+        ];
+        for key in reserved {
+            assert!(
+                is_key(key) && key.starts_with("io.modelcontextprotocol/"),
+                "{key}"
+            );
+        }
+        for key in [PROGRESS_TOKEN, TRACEPARENT, TRACESTATE, BAGGAGE] {
+            assert!(is_key(key) && !key.contains('/'), "{key}");
+        }
+        // This project's own is in nobody else's name: what is reserved has `modelcontextprotocol` or `mcp` as its second label.
+        assert!(is_key(REPLAYED) && REPLAYED.starts_with("mrtr/"));
     }
 
     #[test]

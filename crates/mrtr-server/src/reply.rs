@@ -433,7 +433,7 @@ impl Reply {
                 return Some(Self::missing(kind, message));
             }
         }
-        let flagged = with_meta(&result, |meta| meta.insert("mrtr/replayed", &true))?;
+        let flagged = with_meta(&result, |meta| meta.insert(meta::REPLAYED, &true))?;
         let kind = match members.get_as::<bool>("isError") {
             _ if asks => Answer::Asking,
             Some(true) => Answer::Failed,

@@ -13,6 +13,7 @@ mod param_headers;
 mod pending;
 mod roots;
 mod rounds;
+mod rules;
 mod sampling;
 mod script;
 mod targets;
