@@ -33,6 +33,7 @@ pub struct ServerBuilder {
     limits: Limits,
     gate: Gate,
     opaque_rejections: bool,
+    modern_only: bool,
     states: States,
     tools: Vec<Tool>,
     prompts: Vec<Prompt>,
@@ -135,6 +136,7 @@ impl ServerBuilder {
             limits: Limits::default(),
             gate: Gate::default(),
             opaque_rejections: false,
+            modern_only: false,
             states: States::default(),
             tools: Vec::new(),
             prompts: Vec::new(),
@@ -252,6 +254,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves revision 2026-07-28 alone. Otherwise clients of 2025-11-25, 2025-06-18 and 2025-03-26 are served by the same handlers, at
+    /// the same URL: they open sessions, which this process holds, and their calls stay open while a person thinks.
+    pub fn modern_only(mut self) -> Self {
+        self.modern_only = true;
+        self
+    }
+
     /// Switches protections off, by name.
     pub fn dangerous(self) -> Dangerous {
         Dangerous { builder: self }
@@ -308,6 +317,7 @@ impl ServerBuilder {
             }
             (_, None) => None,
         };
+        let catalogue_sends = catalogue.sends;
         Ok(Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
@@ -324,6 +334,9 @@ impl ServerBuilder {
             catalogue,
             tasks: closed_tracker(),
             running: Default::default(),
+            earlier_era: !self.modern_only,
+            sessions: Default::default(),
+            sends: catalogue_sends,
         }))
     }
 }
@@ -381,6 +394,10 @@ fn check_limits(limits: &Limits) -> Result<(), BuildError> {
         ("head_timeout", limits.head_timeout < SHORTEST),
         ("write_timeout", limits.write_timeout < SHORTEST),
         ("shutdown", limits.shutdown < SHORTEST),
+        ("keep_alive", limits.keep_alive < SHORTEST),
+        ("sessions", limits.sessions == 0),
+        ("sessions_per_principal", limits.sessions_per_principal == 0),
+        ("session_idle", limits.session_idle < SHORTEST),
         ("running_per_principal", limits.running_per_principal == 0),
     ];
     match zero.into_iter().find(|(_, zero)| *zero) {

@@ -39,6 +39,10 @@ pub(crate) struct Catalogue {
     prompt_handlers: HashMap<String, Arc<Registered>>,
     resource_handlers: HashMap<String, Arc<Registered>>,
     template_handlers: Vec<(Template, Arc<Registered>)>,
+    /// Whether any handler may send something before its result.
+    pub(crate) sends: bool,
+    /// Whether any handler logs to the client.
+    pub(crate) logs: bool,
 }
 
 /// A handler for a resource, and the variables of its URI.
@@ -95,6 +99,12 @@ impl Catalogue {
         capabilities
     }
 
+    /// What a handler may send shapes how its requests are answered.
+    fn note(&mut self, draft: &Draft) {
+        self.sends |= draft.spec.sends;
+        self.logs |= draft.spec.logs;
+    }
+
     pub(crate) fn add_tool(
         &mut self,
         tool: Tool,
@@ -108,6 +118,7 @@ impl Catalogue {
         // A tool without arguments says so, instead of accepting anything (specification, `server/tools`, "Tool").
         let nothing = || json!({ "type": "object", "additionalProperties": false });
         let mut input_schema = tool.draft.spec.input_schema.clone().unwrap_or_else(nothing);
+        self.note(&tool.draft);
         let mut registered = handler.register(tool.draft, &input_schema, provisions)?;
         schema::take_null_from_annotated(&mut input_schema);
         let wire =
@@ -157,6 +168,7 @@ impl Catalogue {
         published.arguments = handler.arguments(&schema)?;
         published.title = prompt.title;
         published.description = prompt.description;
+        self.note(&prompt.draft);
         let registered = handler.register(prompt.draft, &schema, provisions)?;
         self.prompts.push(published);
         unique(&mut self.prompt_handlers, prompt.name, registered)
@@ -178,6 +190,7 @@ impl Catalogue {
             .clone()
             .unwrap_or_else(|| json!({ "type": "object" }));
         let arguments = handler.arguments(&schema)?;
+        self.note(&resource.draft);
         let name = resource
             .name
             .clone()

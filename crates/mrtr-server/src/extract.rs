@@ -15,10 +15,12 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::ToolError;
 use crate::flow::cell::FlowCell;
 use crate::flow::{DurableFlow, Flow};
+use crate::outbox::Link;
 
 /// One argument of a handler.
 ///
@@ -69,6 +71,8 @@ pub struct Spec {
     pub(crate) input_schema: Option<Value>,
     pub(crate) needs_codec: bool,
     pub(crate) needs_ledger: bool,
+    pub(crate) sends: bool,
+    pub(crate) logs: bool,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) faults: Vec<String>,
 }
@@ -100,6 +104,8 @@ pub struct Call<'a> {
     pub(crate) principal: &'a Principal,
     pub(crate) states: &'a States,
     pub(crate) cell: Option<&'a Arc<FlowCell>>,
+    pub(crate) link: &'a Link,
+    pub(crate) cancelled: &'a CancellationToken,
 }
 
 /// Arguments are the caller's business, not the log's.

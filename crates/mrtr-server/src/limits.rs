@@ -47,6 +47,16 @@ pub struct Limits {
     pub shutdown: Duration,
     /// Bodies of one principal that run at the same time: 256. One caller cannot take the whole server.
     pub running_per_principal: usize,
+    /// How long a stream of events may be silent before a comment is sent on it: 15 seconds. Proxies and clients close what is silent
+    /// for longer.
+    pub keep_alive: Duration,
+    /// Sessions of the earlier era that are open over HTTP at a time: 4,096. They are what this server holds for its clients.
+    pub sessions: usize,
+    /// Those of one principal: 64; of anonymous callers, per address.
+    pub sessions_per_principal: usize,
+    /// How long such a session lives without a request, a running call or a reader: 30 minutes. It is let go of when the next one is
+    /// opened or it is asked for again.
+    pub session_idle: Duration,
 }
 
 impl Default for Limits {
@@ -68,6 +78,10 @@ impl Default for Limits {
             write_timeout: Duration::from_secs(30),
             shutdown: Duration::from_secs(30),
             running_per_principal: 256,
+            keep_alive: Duration::from_secs(15),
+            sessions: 4096,
+            sessions_per_principal: 64,
+            session_idle: Duration::from_secs(1800),
         }
     }
 }

@@ -10,10 +10,11 @@ use std::time::Duration;
 use http::StatusCode;
 use mrtr_protocol::{
     CallToolResult, ErrorObject, Implementation, InputRequests, Kind, KindSet, RawObject,
-    ResultMeta, code, meta,
+    ResultMeta, code, earlier, meta,
 };
 use mrtr_state::{Consequence, Reason};
 use serde::{Deserialize, Serialize};
+use serde_json::Map;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::ToolError;
@@ -33,6 +34,8 @@ pub(crate) struct Reply {
 enum Answer {
     /// A final result, or an error.
     Final,
+    /// That there is no such resource.
+    NoResource,
     /// A final result that says that the call failed.
     Failed,
     /// A result that asks for more input.
@@ -132,9 +135,10 @@ impl Reply {
     /// Nothing of this name or URI.
     pub(crate) fn nothing_there(surface: Surface, target: &str) -> Self {
         match surface {
-            Surface::Resource => {
-                Self::error(StatusCode::OK, ErrorObject::resource_not_found(target))
-            }
+            Surface::Resource => Self {
+                kind: Answer::NoResource,
+                ..Self::error(StatusCode::OK, ErrorObject::resource_not_found(target))
+            },
             surface => Self::invalid_params(format!("Unknown {surface}: {target}")),
         }
     }
@@ -164,6 +168,47 @@ impl Reply {
             StatusCode::OK,
             ErrorObject::new(code::INVALID_PARAMS, message),
         )
+    }
+
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::error(
+            StatusCode::OK,
+            ErrorObject::new(code::INVALID_REQUEST, message),
+        )
+    }
+
+    /// A result that is written already.
+    pub(crate) fn raw(result: Box<RawValue>) -> Self {
+        Self {
+            status: StatusCode::OK,
+            outcome: Ok(result),
+            kind: Answer::Final,
+        }
+    }
+
+    /// An empty result, as the earlier era has it for `ping` and the like.
+    pub(crate) fn nothing() -> Self {
+        Self::result(&Map::new())
+    }
+
+    /// The reply as the earlier era writes it: without what that era does not know, and with its codes.
+    pub(crate) fn in_earlier_era(mut self) -> Self {
+        self.outcome = match self.outcome {
+            Ok(result) => match earlier_result(&result) {
+                Some(result) => Ok(result),
+                None => {
+                    tracing::error!("a result is not one that the earlier era can have");
+                    return Self::internal("The result could not be written for this revision.");
+                }
+            },
+            Err(mut error) => {
+                if self.kind == Answer::NoResource {
+                    error.code = code::RESOURCE_NOT_FOUND_EARLIER;
+                }
+                Err(error)
+            }
+        };
+        self
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
@@ -250,6 +295,16 @@ impl Reply {
         Self::missing(kind, message)
     }
 
+    /// The same where -32021 does not exist (specification, revision 2025-11-25).
+    fn undeclared_in_earlier(handler: &Registered, kind: Kind, standing: &Standing) -> Self {
+        let why = format!(
+            "This request needs a client that declares {}.{}",
+            capability_in_words(kind),
+            standing.note()
+        );
+        Self::invalid_arguments(handler.surface, why)
+    }
+
     fn missing(kind: Kind, message: String) -> Self {
         let required = KindSet::from(kind).to_capabilities();
         Self::error(
@@ -271,6 +326,19 @@ impl Reply {
         Self::failed(handler.surface, text)
     }
 
+    pub(crate) fn asked_too_often(handler: &Registered, rounds: u32, standing: &Standing) -> Self {
+        tracing::warn!(rounds, "a tool asked too often");
+        let why = format!(
+            "it has asked in {rounds} rounds, which is as many as this server permits, and wanted to ask again"
+        );
+        Self::stopped(handler, &why, standing)
+    }
+
+    pub(crate) fn open_too_long(handler: &Registered, standing: &Standing) -> Self {
+        let why = "the call has been open for too long to ask again";
+        Self::stopped(handler, why, standing)
+    }
+
     /// A question that cannot be put.
     pub(crate) fn unaskable(handler: &Registered, why: &str, standing: &Standing) -> Self {
         let Registered { surface, name, .. } = handler;
@@ -286,6 +354,7 @@ impl Reply {
         end: &End,
         standing: &Standing,
         opaque: bool,
+        earlier: bool,
     ) -> Self {
         let note = standing.note();
         let who = format!("The {} {:?}", handler.surface, handler.name);
@@ -294,7 +363,32 @@ impl Reply {
             Self::internal(format!("{who} {what}.{note}"))
         };
         match end {
+            End::Undeclared(kind) if earlier => {
+                Self::undeclared_in_earlier(handler, *kind, standing)
+            }
             End::Undeclared(kind) => Self::undeclared(*kind, standing),
+            End::AskedTooOften { rounds } => Self::asked_too_often(handler, *rounds, standing),
+            End::OpenTooLong => Self::open_too_long(handler, standing),
+            End::NotPut => Self::stopped(
+                handler,
+                "its question could not be sent to the client",
+                standing,
+            ),
+            End::Unanswered => {
+                Self::stopped(handler, "nobody answered its question in time", standing)
+            }
+            End::ClientFailed { key, code } => {
+                tracing::warn!(key, code, "the client answered a question with an error");
+                let why =
+                    format!("the client could not answer the question {key:?} (error {code})");
+                Self::stopped(handler, &why, standing)
+            }
+            End::BadAnswer { key, why } => {
+                tracing::warn!(key, %why, "the client's answer cannot be read");
+                let why =
+                    format!("the client's answer to the question {key:?} cannot be read: {why}");
+                Self::stopped(handler, &why, standing)
+            }
             End::UsedTwice(name) => fault(format!(
                 "used {name} twice in one run; number the keys of a loop"
             )),
@@ -445,6 +539,12 @@ impl Reply {
             kind,
         })
     }
+}
+
+/// The result without what the earlier era does not know.
+fn earlier_result(result: &RawValue) -> Option<Box<RawValue>> {
+    let text = earlier::result(result.get()).ok()?;
+    RawValue::from_string(text.into_owned()).ok()
 }
 
 /// A result with its `_meta` changed and everything else as it was.

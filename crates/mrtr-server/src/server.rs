@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use mrtr_ledger::{Account, Ledger, LedgerError};
-use mrtr_protocol::{Implementation, ResultMeta, ServerCapabilities};
+use mrtr_protocol::{Implementation, JsonObject, ResultMeta, ServerCapabilities};
 use mrtr_state::{Clock, Envelope, Epoch, Timestamp};
 use tokio_util::task::TaskTracker;
 
@@ -15,6 +15,7 @@ use crate::builder::ServerBuilder;
 use crate::catalogue::Catalogue;
 use crate::extract::States;
 use crate::flow::outcome::Outcomes;
+use crate::http::earlier::Sessions;
 use crate::http::gate::Gate;
 use crate::limits::Limits;
 
@@ -49,6 +50,12 @@ pub(crate) struct Inner {
     /// Tasks that hold a claim; a graceful shutdown waits for them.
     pub(crate) tasks: TaskTracker,
     pub(crate) running: Running,
+    /// Whether clients of the earlier era are served too.
+    pub(crate) earlier_era: bool,
+    /// Their sessions over HTTP.
+    pub(crate) sessions: Sessions,
+    /// Whether anything that is served may send messages before a result.
+    pub(crate) sends: bool,
 }
 
 impl Server {
@@ -71,6 +78,20 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Ends every session of the earlier era and what is open in it. [`serve`](Self::serve) does so when it shuts down; who mounts
+    /// the [`router`](Self::router) calls this when the listener stops.
+    pub fn close_sessions(&self) {
+        self.inner.sessions.close();
+    }
+
+    /// How many sessions of the earlier era are open over HTTP, for an operator to see. In the modern era there are none.
+    #[must_use]
+    pub fn open_sessions(&self) -> usize {
+        self.inner.sessions.count()
+    }
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
@@ -81,6 +102,13 @@ impl fmt::Debug for Server {
 }
 
 impl Inner {
+    /// What `initialize` says that this server can do.
+    pub(crate) fn earlier_capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = self.capabilities.clone();
+        capabilities.logging = self.catalogue.logs.then(JsonObject::empty);
+        capabilities
+    }
+
     /// Every result names the server (specification, `basic/index`, "Per-response protocol fields").
     pub(crate) fn result_meta(&self) -> ResultMeta {
         ResultMeta::default().with_server_info(&self.info)

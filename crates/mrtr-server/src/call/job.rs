@@ -1,7 +1,9 @@
 //! One body to run, with or without a round to claim before it.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use mrtr_protocol::{InputRequests, InputRequiredResult};
 use mrtr_state::{Binding, Draft, Nonce, Reason, RequestDigest, SealError};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::row::Row;
@@ -157,6 +160,7 @@ impl Job {
                     self.inner.bind_questions,
                     durable,
                     Some(owner),
+                    self.requester.link.line.clone(),
                 )
             }
             None => FlowCell::without_flow(),
@@ -170,6 +174,8 @@ impl Job {
             principal: &self.requester.principal,
             states: &self.inner.states,
             cell: self.flow.is_some().then_some(&cell),
+            link: &self.requester.link,
+            cancelled: &self.cancelled,
         };
         // An extractor is the author's code too.
         let started = catch_unwind(AssertUnwindSafe(|| (handler.start)(&mut call)));
@@ -186,6 +192,7 @@ impl Job {
             }
         };
         let run = Run::new(Arc::clone(&cell), body);
+        let run = self.until_asked_out(&cell, run);
         match alive(self.inner.limits.lease, &cell, record.owner(), run).await {
             Finish::Done(Ok(content)) => Reply::content(content, &self.inner.info),
             Finish::Done(Err(error)) => Reply::handler_error(&handler, error),
@@ -193,11 +200,58 @@ impl Job {
                 if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {
                     durability.forget_epoch();
                 }
-                Reply::ended(&handler, &end, &standing(), opaque)
+                let earlier = self.requester.link.is_earlier();
+                Reply::ended(&handler, &end, &standing(), opaque, earlier)
             }
             Finish::Panicked => panicked(&handler, &standing()),
             Finish::Asks(open) => self.ask(&cell, open, &standing()),
         }
+    }
+
+    /// The run to its end. In the earlier era that is where its questions are put, on the call's own line, and waited for.
+    async fn until_asked_out<T>(&self, cell: &Arc<FlowCell>, mut run: Run<T>) -> Finish<T> {
+        if cell.line.is_none() {
+            return run.await;
+        }
+        let lifetime = self.handler.lifetime;
+        let mut rounds = 0;
+        let mut deadline = pin!(sleep(lifetime));
+        loop {
+            let awaits = cell.awaits_answers();
+            let finish = tokio::select! {
+                biased;
+                finish = &mut run => finish,
+                () = self.cancelled.cancelled(), if awaits => {
+                    cell.end(End::Cancelled);
+                    continue;
+                }
+                () = &mut deadline, if awaits => {
+                    cell.end(End::Unanswered);
+                    continue;
+                }
+            };
+            let Finish::Asks(open) = finish else {
+                return finish;
+            };
+            rounds += 1;
+            if rounds > self.inner.limits.rounds {
+                cell.end(End::AskedTooOften { rounds: rounds - 1 });
+            } else if self.is_over() {
+                cell.end(End::OpenTooLong);
+            } else if cell.put(open) {
+                deadline.as_mut().reset(Instant::now() + lifetime);
+            } else {
+                cell.end(End::NotPut);
+            }
+        }
+    }
+
+    /// Whether the flow's time is over, so that nothing more can be asked in it.
+    fn is_over(&self) -> bool {
+        let now = self.inner.clock.now();
+        self.flow
+            .as_ref()
+            .is_some_and(|(frame, _)| now >= frame.flow_exp)
     }
 
     fn durable(
@@ -235,24 +289,15 @@ impl Job {
         };
         let round = frame.round + 1;
         if round > self.inner.limits.rounds {
-            tracing::warn!(rounds = frame.round, "a tool asked too often");
-            let why = format!(
-                "it has asked in {} rounds, which is as many as this server permits, and wanted to ask again",
-                frame.round
-            );
-            return Reply::stopped(&handler, &why, standing);
+            return Reply::asked_too_often(&handler, frame.round, standing);
         }
         let now = self.inner.clock.now();
         if now >= frame.flow_exp {
-            return Reply::stopped(
-                &handler,
-                "the call has been open for too long to ask again",
-                standing,
-            );
+            return Reply::open_too_long(&handler, standing);
         }
         let mut journal = cell.take_journal();
         let mut requests = InputRequests::default();
-        for Open { key, rendered } in open {
+        for Open { key, rendered, .. } in open {
             let digest = Base64(*rendered.digest().as_bytes());
             journal
                 .open
@@ -328,7 +373,7 @@ async fn alive<T>(
     lease: Duration,
     cell: &Arc<FlowCell>,
     round: Option<Owner>,
-    run: Run<T>,
+    run: impl Future<Output = Finish<T>>,
 ) -> Finish<T> {
     let Some(durable) = cell.durable.as_ref() else {
         return run.await;

@@ -32,6 +32,7 @@ use tracing::Instrument;
 use self::job::Job;
 use self::row::Row;
 use crate::flow::journal::{Journal, OpenQuestion};
+use crate::outbox::Link;
 use crate::registered::{Registered, Surface};
 use crate::reply::Reply;
 use crate::schema;
@@ -44,6 +45,7 @@ pub(crate) struct Requester {
     pub(crate) account: Account,
     /// The kinds of question that the client declared.
     pub(crate) declared: KindSet,
+    pub(crate) link: Link,
 }
 
 /// What a flow carries from round to round.

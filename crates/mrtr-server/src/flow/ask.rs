@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::Flow;
 use super::cell::{Key, Known, Namespace};
@@ -39,12 +39,22 @@ impl<'f, Q: Question> Ask<'f, Q> {
     }
 
     /// Answers at once from the journal, or opens the question.
-    fn begin(&mut self) -> Poll<Answer<Q::Output>> {
+    fn begin(&mut self, waker: &Waker) -> Poll<Answer<Q::Output>> {
+        self.state = State::Over;
+        match self
+            .flow
+            .cell
+            .take_key(Namespace::Question, "ask", &self.key)
+        {
+            true => self.look(waker),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Looks for the answer, and opens the question (again) where there is none that fits.
+    fn look(&mut self, waker: &Waker) -> Poll<Answer<Q::Output>> {
         let cell = &self.flow.cell;
         self.state = State::Over;
-        if !cell.take_key(Namespace::Question, "ask", &self.key) {
-            return Poll::Pending;
-        }
         let rendered = match self.question.render() {
             Ok(rendered) => rendered,
             Err(error) => {
@@ -66,7 +76,7 @@ impl<'f, Q: Question> Ask<'f, Q> {
         }
         if cell.declares(rendered.kind()) {
             self.state = State::Open;
-            cell.open(self.key.clone(), rendered);
+            cell.open(self.key.clone(), rendered, waker.clone());
         } else {
             cell.end(End::Undeclared(rendered.kind()));
         }
@@ -80,11 +90,14 @@ impl<Q: Question> Unpin for Ask<'_, Q> {}
 impl<Q: Question> Future for Ask<'_, Q> {
     type Output = Answer<Q::Output>;
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.flow.cell.require_own_poll("ask", &self.key);
         match self.state {
-            State::New => self.begin(),
-            // Only the next round can bring an answer.
+            State::New => self.begin(cx.waker()),
+            // In the modern era only the next round can bring an answer; in the earlier one the line does.
+            State::Open if self.flow.cell.has_arrived(&self.key, cx.waker()) => {
+                self.look(cx.waker())
+            }
             State::Open | State::Over => Poll::Pending,
         }
     }

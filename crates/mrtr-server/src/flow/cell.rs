@@ -5,20 +5,21 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use mrtr_protocol::{Kind, KindSet};
+use mrtr_protocol::{ErrorObject, Kind, KindSet};
 use mrtr_state::{FlowId, Principal, RandomError, Timestamp};
 use serde_json::value::RawValue;
 
 use super::durable::Durable;
 use super::end::{End, Name};
-use super::journal::{Action, Journal};
+use super::journal::{Action, Given, Journal, QuestionDigest, read_as};
 use crate::encoding::Base64;
+use crate::line::{Line, QuestionId};
 use crate::question::Rendered;
 
 /// A key, memo name or step name.
@@ -39,6 +40,8 @@ pub(crate) struct FlowCell {
     pub(crate) durable: Option<Durable>,
     /// Whose flow this is and when it ends; none for a handler that takes no flow.
     pub(crate) owner: Option<FlowOwner>,
+    /// In the earlier era, where questions are put while the body waits; absent in the modern one, where it is dropped.
+    pub(crate) line: Option<Arc<Line>>,
     inner: Mutex<Inner>,
 }
 
@@ -52,6 +55,8 @@ pub(crate) struct FlowOwner {
 struct Inner {
     journal: Journal,
     open: Vec<Open>,
+    /// The earlier era: questions on the line.
+    put: HashMap<Key, Put>,
     used: HashSet<(Namespace, Key)>,
     /// `memo` and `once` that have begun and not ended.
     busy: usize,
@@ -65,6 +70,18 @@ struct Inner {
 pub(crate) struct Open {
     pub(crate) key: Key,
     pub(crate) rendered: Rendered,
+    waker: Waker,
+}
+
+/// A question that was put on the line, and waits for its answer there.
+struct Put {
+    /// None while it is being sent.
+    id: Option<QuestionId>,
+    kind: Kind,
+    digest: QuestionDigest,
+    /// Its answer is in the journal, or has ended the call.
+    arrived: bool,
+    waker: Waker,
 }
 
 /// Questions, memos and steps have a namespace each.
@@ -90,10 +107,12 @@ impl FlowCell {
         bind_questions: bool,
         durable: Option<Durable>,
         owner: Option<FlowOwner>,
+        line: Option<Arc<Line>>,
     ) -> Arc<Self> {
         let inner = Inner {
             journal,
             open: Vec::new(),
+            put: HashMap::new(),
             used: HashSet::new(),
             busy: 0,
             ended: None,
@@ -105,13 +124,14 @@ impl FlowCell {
             bind_questions,
             durable,
             owner,
+            line,
             inner: Mutex::new(inner),
         })
     }
 
     /// The cell of a handler that takes no flow: nothing can be asked or kept through it.
     pub(crate) fn without_flow() -> Arc<Self> {
-        Self::new(Journal::default(), KindSet::new(), true, None, None)
+        Self::new(Journal::default(), KindSet::new(), true, None, None, None)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -251,12 +271,116 @@ impl FlowCell {
     }
 
     /// Opens a question; `withdraw` takes it back.
-    pub(crate) fn open(&self, key: Key, rendered: Rendered) {
-        self.inner().open.push(Open { key, rendered });
+    pub(crate) fn open(&self, key: Key, rendered: Rendered, waker: Waker) {
+        self.inner().open.push(Open {
+            key,
+            rendered,
+            waker,
+        });
     }
 
+    /// Takes a question back: one that is on the line is cancelled there.
     pub(crate) fn withdraw(&self, key: &str) {
-        self.inner().open.retain(|open| open.key != key);
+        let mut inner = self.inner();
+        inner.open.retain(|open| open.key != key);
+        let put = inner.put.remove(key);
+        drop(inner);
+        if let (Some(line), Some(Put { id: Some(id), .. })) = (&self.line, put) {
+            line.withdraw(id);
+        }
+    }
+
+    /// Puts open questions on the line. False: one of them cannot be sent.
+    pub(crate) fn put(self: &Arc<Self>, open: Vec<Open>) -> bool {
+        let Some(line) = &self.line else {
+            return false;
+        };
+        open.into_iter().all(|question| {
+            let Open {
+                key,
+                rendered,
+                waker,
+            } = question;
+            let put = Put {
+                id: None,
+                kind: rendered.kind(),
+                digest: Base64(*rendered.digest().as_bytes()),
+                arrived: false,
+                waker,
+            };
+            // Known before it is sent: the answer may be here before `put` returns.
+            self.inner().put.insert(key.clone(), put);
+            let id = line.put(self, &key, &rendered.into_request());
+            if let Some(put) = self.inner().put.get_mut(&key) {
+                put.id = id;
+            }
+            id.is_some()
+        })
+    }
+
+    /// Whether questions are on the line that have no answer yet.
+    pub(crate) fn awaits_answers(&self) -> bool {
+        self.inner().put.values().any(|put| !put.arrived)
+    }
+
+    /// Whether the answer to `key` has arrived on the line; its question is then forgotten there. The waker is woken otherwise.
+    pub(crate) fn has_arrived(&self, key: &str, waker: &Waker) -> bool {
+        let mut inner = self.inner();
+        if let Some(open) = inner.open.iter_mut().find(|open| open.key == key) {
+            open.waker.clone_from(waker);
+            return false;
+        }
+        match inner.put.get_mut(key) {
+            Some(put) if put.arrived => {
+                inner.put.remove(key);
+                true
+            }
+            Some(put) => {
+                put.waker.clone_from(waker);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Takes what the client answered on the line. Its content is looked at when the body asks, as in the modern era.
+    pub(crate) fn answered(&self, key: &str, outcome: Result<&RawValue, ErrorObject>) {
+        let mut inner = self.inner();
+        let Some(put) = inner.put.get_mut(key) else {
+            return;
+        };
+        put.arrived = true;
+        put.id = None;
+        let (kind, question, waker) = (put.kind, put.digest, put.waker.clone());
+        let action = match outcome {
+            Ok(answer) => read_as(kind, answer).map_err(|why| End::BadAnswer {
+                key: key.to_owned(),
+                why,
+            }),
+            // What a person said no to is declined, whichever kind it was (2025-11-25, `client/sampling`, "Error Handling").
+            Err(error) if error.code == USER_REJECTED && is_sampling(kind) => Ok(Action::Decline),
+            Err(error) => Err(End::ClientFailed {
+                key: key.to_owned(),
+                code: error.code,
+            }),
+        };
+        match action {
+            Ok(action) => {
+                inner
+                    .journal
+                    .answers
+                    .insert(key.to_owned(), Given { question, action });
+            }
+            Err(end) => {
+                inner.ended.get_or_insert(end);
+            }
+        }
+        let run = inner.waker.clone();
+        drop(inner);
+        waker.wake();
+        if let Some(run) = run {
+            run.wake();
+        }
     }
 
     pub(crate) fn memo(&self, name: &str) -> Option<Box<RawValue>> {
@@ -314,6 +438,13 @@ impl FlowCell {
     pub(crate) fn take_journal(&self) -> Journal {
         std::mem::take(&mut self.inner().journal)
     }
+}
+
+/// What a client answers to `sampling/createMessage` when its person refuses.
+const USER_REJECTED: i64 = -1;
+
+fn is_sampling(kind: Kind) -> bool {
+    matches!(kind, Kind::Sampling | Kind::SamplingWithTools)
 }
 
 /// What the runtime does after a poll that was pending.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mrtr_protocol::Kind;
+use mrtr_protocol::{AnswerError, Kind};
 
 use crate::question::QuestionError;
 
@@ -53,6 +53,18 @@ pub(crate) enum End {
     StaleEpoch,
     /// No word from the ledger, or no room in it.
     LedgerUnavailable,
-    /// The connection closed; no further step is begun.
+    /// The connection closed, or the client cancelled the request; no further step is begun.
     Cancelled,
+    /// The earlier era: the flow has asked in as many rounds as it may. In the modern one a state says how many they were.
+    AskedTooOften { rounds: u32 },
+    /// The earlier era: the flow's time was over before this question.
+    OpenTooLong,
+    /// The earlier era: the question could not be sent.
+    NotPut,
+    /// The earlier era: nobody answered in time.
+    Unanswered,
+    /// The earlier era: the client answered with an error.
+    ClientFailed { key: String, code: i64 },
+    /// The earlier era: the client's answer is not one to the kind that was asked.
+    BadAnswer { key: String, why: AnswerError },
 }

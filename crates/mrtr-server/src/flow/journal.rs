@@ -160,7 +160,7 @@ impl Journal {
 }
 
 /// Reads an answer as the kind that was asked; never guesses.
-fn read_as(kind: Kind, response: &RawValue) -> Result<Action, AnswerError> {
+pub(crate) fn read_as(kind: Kind, response: &RawValue) -> Result<Action, AnswerError> {
     Ok(match InputAnswer::parse(response, kind)? {
         InputAnswer::Elicit(ElicitAction::Accept { content }) => {
             // Consent to open a page carries nothing.

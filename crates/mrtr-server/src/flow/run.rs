@@ -16,7 +16,8 @@ pub(crate) type Body<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 pub(crate) enum Finish<T> {
     /// The body completed.
     Done(T),
-    /// The body waits for answers to these questions; it has been dropped.
+    /// The body waits for answers to these questions. In the modern era it has been dropped; in the earlier one it waits, and
+    /// the run is to be polled on.
     Asks(Vec<Open>),
     /// The framework could not deliver what the body needs; it has been dropped.
     Ended(End),
@@ -24,7 +25,8 @@ pub(crate) enum Finish<T> {
     Panicked,
 }
 
-/// One run of one body. The future resolves as soon as nothing but answers can take the body further.
+/// One run of one body. The future resolves as soon as nothing but answers can take the body further, or, where the body
+/// waits for them, as soon as there are questions to put.
 pub(crate) struct Run<T> {
     cell: Arc<FlowCell>,
     body: Option<Body<T>>,
@@ -68,6 +70,9 @@ impl<T> Future for Run<T> {
             // The open questions are taken before the body goes: dropping it withdraws them.
             Ok(Poll::Pending) => match cell.after_poll() {
                 AfterPoll::Waiting => return Poll::Pending,
+                AfterPoll::Asks(open) if cell.line.is_some() => {
+                    return Poll::Ready(Finish::Asks(open));
+                }
                 AfterPoll::Asks(open) => Finish::Asks(open),
                 AfterPoll::Ended(end) => Finish::Ended(end),
             },

@@ -5,6 +5,7 @@
 //! method, media type                405 415
 //! authentication                    401     nothing of the body has been read
 //! size                              413
+//! which era?                                what follows is the modern one; see `earlier` for the other
 //! JSON, envelope, duplicates        -32700 -32600           400
 //! header against body               -32020                  400
 //! version in _meta, supported?      -32602 -32022           400
@@ -15,10 +16,14 @@
 //!
 //! Specification: `basic/transports/streamable-http`.
 
+mod described;
+pub(crate) mod earlier;
 pub(crate) mod gate;
-mod headers;
+mod modern;
 mod params;
 mod serve;
+mod sse;
+mod streams;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,25 +34,17 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use mrtr_ledger::Account;
-use mrtr_protocol::jsonrpc::{write_error, write_result};
-use mrtr_protocol::object::as_string;
-use mrtr_protocol::{
-    CallToolParams, ErrorObject, GetPromptParams, KindSet, Members, Message, REVISION,
-    ReadResourceParams, RequestId, RequestMeta, code, method, strict,
-};
+use mrtr_protocol::jsonrpc::write_error;
+use mrtr_protocol::{ErrorObject, RequestId, code, headers, strict};
 use mrtr_state::Principal;
 use tower_service::Service;
 
-use self::headers::{Described, named_by};
 use crate::auth::AuthError;
-use crate::call::{Asked, Requester, answer as answer_call};
-use crate::methods;
-use crate::reply::Reply;
 use crate::server::{Inner, Server};
 
 type HttpReply = Response<Body>;
@@ -144,131 +141,25 @@ where
         .gate
         .check(&head)
         .map_err(|barred| Refused::by_status(StatusCode::FORBIDDEN, barred.to_string()))?;
-    check_head(&head)?;
+    let for_session = [Method::GET, Method::DELETE].contains(&head.method)
+        && inner.earlier_era
+        && head.headers.contains_key(headers::SESSION_ID);
+    if !for_session {
+        check_head(inner, &head)?;
+    }
     let principal = inner
         .authenticator
         .authenticate(&head)
         .await
         .map_err(unauthenticated)?;
-    let body = read(inner, &head, body).await?;
-    let request = match Message::parse(&body) {
-        Ok(Message::Request(request)) => request,
-        Ok(Message::Notification(_)) => {
-            check_strictly(inner, &body, None)?;
-            // This revision defines no notification that a client sends over HTTP; others are not ours to judge.
-            return Ok(accepted());
-        }
-        Err(error) => {
-            let (id, error) = (error.id().cloned(), error.to_error_object());
-            return Err(Refused::new(StatusCode::BAD_REQUEST, id, error));
-        }
-    };
-    check_strictly(inner, &body, Some(&request.id))?;
-
-    let params = request
-        .params
-        .map(Members::parse)
-        .transpose()
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    let meta = RequestMeta::of(&params);
-    let version = meta
-        .as_ref()
-        .ok()
-        .and_then(|meta| meta.protocol_version().ok());
-    let target = named_by(&request.method)
-        .and_then(|member| params.get(member))
-        .and_then(as_string);
-    let described = Described::read(&head.headers)
-        .and_then(|described| {
-            described
-                .compare(&request.method, version.as_deref(), target.as_deref())
-                .map(|()| described)
-        })
-        .map_err(|mismatch| {
-            let served =
-                format!("Header mismatch: {mismatch}. This server speaks revision {REVISION}.");
-            Refused::bad(&request.id, code::HEADER_MISMATCH, served)
-        })?;
-
-    let invalid = |error: &dyn std::fmt::Display| {
-        Refused::bad(
-            &request.id,
-            code::INVALID_PARAMS,
-            format!("Invalid params: {error}."),
-        )
-    };
-    let meta = meta.map_err(|error| invalid(&error))?;
-    meta.protocol_version().map_err(|error| invalid(&error))?;
-    if described.version() != REVISION {
-        let error = ErrorObject::unsupported_version(described.version(), [REVISION]);
-        return Err(Refused::new(
-            StatusCode::BAD_REQUEST,
-            Some(request.id),
-            error,
-        ));
+    if for_session {
+        return earlier::without_body(inner, &head, &principal);
     }
-    let capabilities = meta
-        .client_capabilities()
-        .map_err(|error| invalid(&error))?;
-    params::compare(&inner.catalogue, &head.headers, &request.method, &params).map_err(
-        |mismatch| {
-            let message = format!("Header mismatch: {mismatch}.");
-            Refused::bad(&request.id, code::HEADER_MISMATCH, message)
-        },
-    )?;
-    let requester = requester(&head, principal, capabilities.kinds());
-
-    let reply = match dispatch(inner, &request.method, &params, requester).await {
-        Some(reply) => reply,
-        None => {
-            let error = ErrorObject::new(
-                code::METHOD_NOT_FOUND,
-                format!("Method not found: {}", request.method),
-            );
-            return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
-        }
-    };
-    Ok(match reply.outcome {
-        Ok(result) => json(reply.status, write_result(&request.id, result.get())),
-        Err(error) => json(reply.status, write_error(Some(&request.id), &error)),
-    })
-}
-
-/// `None`: no method of this name is served here.
-async fn dispatch(
-    inner: &Arc<Inner>,
-    name: &str,
-    params: &Members<'_>,
-    requester: Requester,
-) -> Option<Reply> {
-    let catalogue = &inner.catalogue;
-    let asked = match name {
-        method::TOOLS_CALL => CallToolParams::of(params).map(Asked::from),
-        method::PROMPTS_GET if !catalogue.prompts.is_empty() => {
-            GetPromptParams::of(params).map(Asked::from)
-        }
-        method::RESOURCES_READ if catalogue.has_resources() => {
-            ReadResourceParams::of(params).map(Asked::from)
-        }
-        method::DISCOVER => return Some(methods::discover(inner)),
-        method::TOOLS_LIST => return Some(methods::list_tools(inner, params)),
-        method::PROMPTS_LIST if !catalogue.prompts.is_empty() => {
-            return Some(methods::list_prompts(inner, params));
-        }
-        method::RESOURCES_LIST if catalogue.has_resources() => {
-            return Some(methods::list_resources(inner, params));
-        }
-        method::RESOURCES_TEMPLATES_LIST if catalogue.has_resources() => {
-            return Some(methods::list_templates(inner, params));
-        }
-        _ => return None,
-    };
-    Some(match asked {
-        Ok(asked) => answer_call(inner, requester, &asked).await,
-        Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
-    })
+    let body = read(inner, &head, body).await?;
+    if inner.earlier_era && earlier::is_earlier(&head, &body) {
+        return earlier::post(inner, &head, principal, &body).await;
+    }
+    modern::post(inner, head, principal, body).await
 }
 
 fn unauthenticated(error: AuthError) -> Refused {
@@ -282,11 +173,9 @@ fn unauthenticated(error: AuthError) -> Refused {
 }
 
 /// Method and media type.
-fn check_head(head: &Parts) -> Result<(), Refused> {
+fn check_head(inner: &Inner, head: &Parts) -> Result<(), Refused> {
     if head.method != Method::POST {
-        let message = "Send each message as an HTTP POST to this endpoint; this revision has no GET stream and no session.";
-        return Err(Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message)
-            .with_header(ALLOW, HeaderValue::from_static("POST")));
+        return Err(earlier::no_stream(inner.earlier_era));
     }
     let encoded = head
         .headers
@@ -393,8 +282,8 @@ fn check_strictly(inner: &Inner, body: &[u8], id: Option<&RequestId>) -> Result<
 }
 
 /// Anonymous callers share limits by address, everybody else by principal.
-fn requester(head: &Parts, principal: Principal, declared: KindSet) -> Requester {
-    let account = match &principal {
+fn account(head: &Parts, principal: &Principal) -> Account {
+    match principal {
         Principal::Anonymous => {
             let address = head.extensions.get::<ConnectInfo<SocketAddr>>();
             Account::anonymous_at(
@@ -402,11 +291,6 @@ fn requester(head: &Parts, principal: Principal, declared: KindSet) -> Requester
             )
         }
         known => Account::of(known),
-    };
-    Requester {
-        principal,
-        account,
-        declared,
     }
 }
 

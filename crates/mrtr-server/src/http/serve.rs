@@ -79,6 +79,7 @@ impl Server {
             connections.spawn(self.connection(stream, address, place, &graceful));
         }
         drop(listener);
+        self.close_sessions();
         let ended = async {
             graceful.shutdown().await;
             while connections.join_next().await.is_some() {}

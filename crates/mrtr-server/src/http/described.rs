@@ -49,10 +49,6 @@ impl<'h> Described<'h> {
         })
     }
 
-    pub(crate) fn version(&self) -> &str {
-        self.version
-    }
-
     /// Compares with the body. `version` is `_meta`'s, if it could be read; `target` is `params.name` or `params.uri`, if
     /// the method has one.
     pub(crate) fn compare(

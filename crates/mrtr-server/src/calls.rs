@@ -1,0 +1,98 @@
+//! Requests that are being answered, by id, so that a client can cancel one.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mrtr_protocol::RequestId;
+use tokio_util::sync::CancellationToken;
+
+/// Requests of one client that are being answered at a time. Bodies have a limit of their own; this one bounds what is kept of
+/// requests that wait.
+const MOST: usize = 4_096;
+
+/// The requests of one client.
+#[derive(Default)]
+pub(crate) struct Calls {
+    open: Mutex<HashMap<RequestId, CancellationToken>>,
+    all: CancellationToken,
+}
+
+/// Why a request has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoPlace {
+    #[error("Another request of this id is being answered.")]
+    SameId,
+    #[error("Too many requests are being answered; repeat this one later.")]
+    TooMany,
+}
+
+/// A request's place among those that are being answered, given back when it is dropped.
+pub(crate) struct Place {
+    calls: Arc<Calls>,
+    id: RequestId,
+    cancelled: CancellationToken,
+}
+
+impl Calls {
+    fn open(&self) -> MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a request of this id.
+    pub(crate) fn place(self: &Arc<Self>, id: &RequestId) -> Result<Place, NoPlace> {
+        let mut open = self.open();
+        if open.contains_key(id) {
+            return Err(NoPlace::SameId);
+        }
+        if open.len() >= MOST {
+            return Err(NoPlace::TooMany);
+        }
+        let cancelled = self.all.child_token();
+        open.insert(id.clone(), cancelled.clone());
+        Ok(Place {
+            calls: Arc::clone(self),
+            id: id.clone(),
+            cancelled,
+        })
+    }
+
+    /// Cancels one, if it is being answered.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        if let Some(call) = self.open().get(id) {
+            tracing::debug!(%id, "a request is cancelled by its client");
+            call.cancel();
+        }
+    }
+
+    /// Cancels all of them, and all that come.
+    pub(crate) fn close(&self) {
+        self.all.cancel();
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.open().is_empty()
+    }
+}
+
+impl Place {
+    /// Tells when the request is cancelled.
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
+    /// Runs the request until it is answered. `None`: it was cancelled, and is gone.
+    pub(crate) async fn run<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            () = self.cancelled.cancelled() => None,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.calls.open().remove(&self.id);
+    }
+}

@@ -1,0 +1,327 @@
+//! Streams of the earlier era: a request's messages, kept until the client has had them.
+//!
+//! A client whose connection broke comes back with the id of the last event that it saw, and gets the rest (revision 2025-11-25,
+//! `basic/transports`, "Resumability and Redelivery"). So messages go into a store and not to a connection; whoever reads is one
+//! reader of it at a time. Stores are bounded: what is oldest goes first, and a response goes last.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::future::poll_fn;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::sse::Source;
+use crate::outbox::Outlet;
+
+/// Most bytes that one stream keeps, beside its responses.
+const STREAM_BYTES: usize = 1 << 20;
+
+/// Streams that are kept after their last message, for clients that did not see it.
+const FINISHED: usize = 16;
+
+/// The streams of one session.
+#[derive(Default)]
+pub(super) struct Streams(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    last: u64,
+    streams: BTreeMap<u64, Arc<Stream>>,
+}
+
+/// The id of an event: the stream that it belongs to, and its place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EventId {
+    stream: u64,
+    place: u64,
+}
+
+impl FromStr for EventId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (stream, place) = text.split_once('-').ok_or(())?;
+        Ok(Self {
+            stream: stream.parse().map_err(drop)?,
+            place: place.parse().map_err(drop)?,
+        })
+    }
+}
+
+impl Streams {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream for `responses` responses.
+    pub(super) fn open(&self, responses: usize) -> Arc<Stream> {
+        let mut table = self.table();
+        // What has ended longest ago is let go of first.
+        let finished: Vec<u64> = table
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.log().expected == Some(0))
+            .map(|(id, _)| *id)
+            .collect();
+        let surplus = finished.len().saturating_sub(FINISHED - 1);
+        for id in finished.into_iter().take(surplus) {
+            table.streams.remove(&id);
+        }
+        table.last += 1;
+        let id = table.last;
+        let stream = Arc::new(Stream::new(id, Some(responses)));
+        table.streams.insert(id, Arc::clone(&stream));
+        stream
+    }
+
+    /// The stream of what belongs to no request, which is always there.
+    pub(super) fn standalone(&self) -> Arc<Stream> {
+        let mut table = self.table();
+        Arc::clone(
+            table
+                .streams
+                .entry(0)
+                .or_insert_with(|| Arc::new(Stream::new(0, None))),
+        )
+    }
+
+    /// The stream of this event.
+    pub(super) fn of(&self, event: EventId) -> Option<Arc<Stream>> {
+        self.table().streams.get(&event.stream).cloned()
+    }
+
+    /// Lets go of a stream whose messages were all sent by other means.
+    pub(super) fn forget(&self, stream: &Stream) {
+        self.table().streams.remove(&stream.id);
+    }
+
+    /// Ends all streams: their readers see the end.
+    pub(super) fn end(&self) {
+        for stream in self.table().streams.values() {
+            let mut log = stream.log();
+            log.expected = Some(0);
+            log.wake();
+        }
+    }
+
+    /// Whether anybody reads one of them.
+    pub(super) fn are_read(&self) -> bool {
+        self.table()
+            .streams
+            .values()
+            .any(|stream| stream.log().is_read)
+    }
+}
+
+/// One stream.
+pub(super) struct Stream {
+    id: u64,
+    log: Mutex<Log>,
+}
+
+struct Log {
+    events: VecDeque<Event>,
+    bytes: usize,
+    next: u64,
+    /// Responses that are still to come; none for a stream that has no end of its own.
+    expected: Option<usize>,
+    /// Nothing but responses so far: the answer may still be plain JSON.
+    only_responses: bool,
+    /// Let go of the connection, once what is there has been sent.
+    hang_up: Option<Duration>,
+    /// Counts readers: only the last one reads.
+    reader: u64,
+    is_read: bool,
+    waker: Option<Waker>,
+}
+
+struct Event {
+    place: u64,
+    message: Vec<u8>,
+    is_response: bool,
+}
+
+impl Log {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn push(&mut self, message: Vec<u8>, is_response: bool) {
+        while self.bytes + message.len() > STREAM_BYTES {
+            let Some(oldest) = self.events.iter().position(|event| !event.is_response) else {
+                break;
+            };
+            if let Some(event) = self.events.remove(oldest) {
+                self.bytes -= event.message.len();
+                tracing::debug!("a stream is full; its oldest message is let go of");
+            }
+        }
+        self.bytes += message.len();
+        self.events.push_back(Event {
+            place: self.next,
+            message,
+            is_response,
+        });
+        self.next += 1;
+        self.wake();
+    }
+}
+
+/// How a request is answered over HTTP.
+pub(super) enum Form {
+    /// Its responses and nothing else: as JSON.
+    Json(Vec<Vec<u8>>),
+    /// As a stream of events.
+    Events,
+}
+
+impl Stream {
+    fn new(id: u64, expected: Option<usize>) -> Self {
+        Self {
+            id,
+            log: Mutex::new(Log {
+                events: VecDeque::new(),
+                bytes: 0,
+                next: 1,
+                expected,
+                only_responses: true,
+                hang_up: None,
+                reader: 0,
+                is_read: false,
+                waker: None,
+            }),
+        }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One of the responses, or word that it will not come.
+    pub(super) fn respond(&self, response: Option<Vec<u8>>) {
+        let mut log = self.log();
+        if log.expected == Some(0) {
+            return;
+        }
+        log.expected = log.expected.map(|expected| expected - 1);
+        match response {
+            Some(response) => log.push(response, true),
+            None => {
+                log.only_responses = false;
+                log.wake();
+            }
+        }
+    }
+
+    /// Waits for what comes first: all responses, or something else.
+    pub(super) async fn form(&self) -> Form {
+        poll_fn(|cx| {
+            let mut log = self.log();
+            if !log.only_responses {
+                return Poll::Ready(Form::Events);
+            }
+            if log.expected == Some(0) {
+                let responses = log.events.drain(..).map(|event| event.message).collect();
+                return Poll::Ready(Form::Json(responses));
+            }
+            log.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A reader from after `seen`, in place of any reader before it. `primes`: the client is told first how to come back.
+    pub(super) fn read(self: &Arc<Self>, seen: Option<EventId>, primes: bool) -> Reader {
+        let mut log = self.log();
+        log.reader += 1;
+        log.is_read = true;
+        // A reader before this one ends.
+        log.wake();
+        Reader {
+            generation: log.reader,
+            next: seen.map_or(1, |seen| seen.place.saturating_add(1)),
+            primes: primes && seen.is_none(),
+            stream: Arc::clone(self),
+        }
+    }
+}
+
+impl Outlet for Stream {
+    fn send(&self, message: Vec<u8>) -> bool {
+        let mut log = self.log();
+        if log.expected == Some(0) || message.len() > STREAM_BYTES {
+            return false;
+        }
+        log.only_responses = false;
+        log.push(message, false);
+        true
+    }
+
+    fn hang_up(&self, retry: Duration) {
+        let mut log = self.log();
+        if log.expected != Some(0) {
+            log.only_responses = false;
+            log.hang_up = Some(retry);
+            log.wake();
+        }
+    }
+}
+
+/// Reads one stream, as events.
+pub(super) struct Reader {
+    stream: Arc<Stream>,
+    generation: u64,
+    next: u64,
+    primes: bool,
+}
+
+impl Source for Reader {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let id = self.stream.id;
+        let mut log = self.stream.log();
+        if log.reader != self.generation {
+            return Poll::Ready(None);
+        }
+        if std::mem::take(&mut self.primes) {
+            let place = self.next - 1;
+            return Poll::Ready(Some(format!("id: {id}-{place}\ndata: \n\n").into_bytes()));
+        }
+        let next = log.events.partition_point(|event| event.place < self.next);
+        if let Some(event) = log.events.get(next) {
+            self.next = event.place + 1;
+            let mut text = Vec::with_capacity(event.message.len() + 64);
+            text.extend_from_slice(
+                format!("id: {id}-{}\nevent: message\ndata: ", event.place).as_bytes(),
+            );
+            text.extend_from_slice(&event.message);
+            text.extend_from_slice(b"\n\n");
+            return Poll::Ready(Some(text));
+        }
+        if log.expected == Some(0) {
+            return Poll::Ready(None);
+        }
+        if let Some(retry) = log.hang_up.take() {
+            // The next poll finds another reader, or the end.
+            log.reader += 1;
+            log.is_read = false;
+            let mut text = String::new();
+            let _ = write!(text, "retry: {}\n\n", retry.as_millis());
+            return Poll::Ready(Some(text.into_bytes()));
+        }
+        log.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut log = self.stream.log();
+        if log.reader == self.generation {
+            log.is_read = false;
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The earlier era's way to ask: a request of the server's own, sent on the call's stream while the call stays open.
+//!
+//! Questions that wait are keyed by their session and the id under which they were put, so that an answer counts in the
+//! session that was asked and nowhere else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use mrtr_protocol::jsonrpc::{write_notification, write_request};
+use mrtr_protocol::notification::CancelledParams;
+use mrtr_protocol::{ErrorObject, InputRequest, RequestId, method};
+use serde_json::Map;
+use serde_json::value::RawValue;
+
+use crate::flow::cell::{FlowCell, Key};
+use crate::outbox::{Outbox, in_one_line};
+
+/// Under which id a question was put.
+pub(crate) type QuestionId = i64;
+
+/// Questions of one session that may wait at a time. A client's person does not answer more.
+const MOST: usize = 256;
+
+/// Where the questions of one call are put.
+pub(crate) struct Line {
+    outbox: Outbox,
+    questions: Arc<Questions>,
+}
+
+impl Line {
+    pub(crate) fn new(outbox: Outbox, questions: Arc<Questions>) -> Self {
+        Self { outbox, questions }
+    }
+
+    /// Sends a question; its answer goes to `cell`. `None`: it cannot be sent.
+    pub(crate) fn put(
+        &self,
+        cell: &Arc<FlowCell>,
+        key: &Key,
+        request: &InputRequest,
+    ) -> Option<QuestionId> {
+        let id = self.questions.expect(Arc::downgrade(cell), key)?;
+        let sent = write(id, request).is_some_and(|message| self.outbox.send(message));
+        if !sent {
+            self.questions.forget(id);
+        }
+        sent.then_some(id)
+    }
+
+    /// Nobody waits for the answer any more, and the client need not ask on.
+    pub(crate) fn withdraw(&self, id: QuestionId) {
+        if !self.questions.forget(id) {
+            return;
+        }
+        let cancelled = CancelledParams::new(RequestId::from(id));
+        if let Ok(message) = write_notification(method::CANCELLED, &cancelled) {
+            self.outbox.send(message);
+        }
+    }
+}
+
+/// The question as a request of the server's own.
+fn write(id: QuestionId, request: &InputRequest) -> Option<Vec<u8>> {
+    let id = RequestId::from(id);
+    let written = match &request.params {
+        Some(params) => write_request(&id, &request.method, params),
+        None => write_request(&id, &request.method, &Map::new()),
+    };
+    written.ok().map(in_one_line)
+}
+
+/// The questions of one session that wait for their answers.
+#[derive(Default)]
+pub(crate) struct Questions(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    last: QuestionId,
+    waiting: HashMap<RequestId, Waiting>,
+}
+
+struct Waiting {
+    cell: Weak<FlowCell>,
+    key: Key,
+}
+
+impl Questions {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn expect(&self, cell: Weak<FlowCell>, key: &Key) -> Option<QuestionId> {
+        let mut open = self.open();
+        if open.waiting.len() >= MOST {
+            tracing::warn!(
+                most = MOST,
+                "a session has as many open questions as it may"
+            );
+            return None;
+        }
+        open.last += 1;
+        let id = open.last;
+        let key = key.clone();
+        open.waiting.insert(id.into(), Waiting { cell, key });
+        Some(id)
+    }
+
+    fn forget(&self, id: QuestionId) -> bool {
+        self.open().waiting.remove(&id.into()).is_some()
+    }
+
+    /// Takes a response of the client's. False: no question of this id waits in this session.
+    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawValue, ErrorObject>) -> bool {
+        let Some(Waiting { cell, key }) = self.open().waiting.remove(id) else {
+            return false;
+        };
+        if let Some(cell) = cell.upgrade() {
+            cell.answered(&key, outcome);
+        }
+        true
+    }
+}

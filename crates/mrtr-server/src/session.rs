@@ -1,0 +1,169 @@
+//! A session of the earlier era: what `initialize` agreed on, and what is open in it.
+//!
+//! A session belongs to the principal that opened it. It is the one thing that this server holds for a client, so it is bounded in
+//! number, in size and in time, and a server for the modern era alone opens none.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::StatusCode;
+use mrtr_ledger::Account;
+use mrtr_protocol::earlier::{EarlierRevision, InitializeParams, InitializeResult, SetLevelParams};
+use mrtr_protocol::notification::{CancelledParams, LogLevel};
+use mrtr_protocol::object::read;
+use mrtr_protocol::{
+    ErrorObject, KindSet, Members, MetaError, Notification, RequestMeta, Response, code, method,
+};
+use mrtr_state::Principal;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::call::Requester;
+use crate::calls::Calls;
+use crate::line::{Line, Questions};
+use crate::modern::{self, not_found};
+use crate::outbox::{Link, LogGate, Outbox};
+use crate::reply::Reply;
+use crate::server::Inner;
+
+/// What one client and this server have agreed on.
+pub(crate) struct Session {
+    pub(crate) revision: EarlierRevision,
+    principal: Principal,
+    account: Account,
+    declared: KindSet,
+    /// Requests of the client's that are being answered.
+    pub(crate) calls: Arc<Calls>,
+    /// Questions of this server's that wait for the client's answers.
+    questions: Arc<Questions>,
+    log: Arc<Mutex<LogLevel>>,
+}
+
+impl Session {
+    /// Answers `initialize`: the session, and the result that tells the client of it.
+    pub(crate) fn open(
+        inner: &Inner,
+        principal: Principal,
+        account: Account,
+        calls: Arc<Calls>,
+        params: Option<&RawValue>,
+    ) -> Result<(Self, Box<RawValue>), ErrorObject> {
+        let params = params.and_then(|params| Members::parse(params).ok());
+        let asked = InitializeParams::of(&params.unwrap_or_default())
+            .map_err(|error| error.to_error_object())?;
+        // A version that is not served is answered with the latest that is; the client leaves if that does not suit it.
+        let revision = EarlierRevision::negotiate(&asked.protocol_version);
+        let session = Self {
+            revision,
+            principal,
+            account,
+            declared: asked.kinds(revision),
+            calls,
+            questions: Arc::default(),
+            log: Arc::new(Mutex::new(LogLevel::Info)),
+        };
+        let mut result =
+            InitializeResult::new(revision, inner.earlier_capabilities(), inner.info.clone());
+        result.instructions = inner.instructions.clone();
+        let result = to_raw_value(&result).map_err(|error| {
+            tracing::error!(%error, "the result of `initialize` does not serialize");
+            ErrorObject::new(
+                code::INTERNAL_ERROR,
+                "The result could not be written as JSON.",
+            )
+        })?;
+        Ok((session, result))
+    }
+
+    pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
+        self.principal == *principal
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        self.account
+    }
+
+    /// Takes a notification. The ones that are not known are nobody's to judge.
+    pub(crate) fn notified(&self, notification: &Notification<'_>) {
+        if notification.method != method::CANCELLED {
+            return;
+        }
+        match notification.params.map(read::<CancelledParams>) {
+            Some(Ok(cancelled)) => self.calls.cancel(&cancelled.request_id),
+            _ => tracing::debug!("a cancellation that cannot be read is ignored"),
+        }
+    }
+
+    /// Takes a response to a question of this server's. False: none of this id waits here.
+    pub(crate) fn answered(&self, response: Response<'_>) -> bool {
+        let Some(id) = &response.id else {
+            return false;
+        };
+        self.questions.answer(id, response.outcome)
+    }
+
+    /// Answers one request: the reply as the earlier era writes it.
+    pub(crate) async fn answer(
+        &self,
+        inner: &Arc<Inner>,
+        outbox: Outbox,
+        name: &str,
+        params: Option<&RawValue>,
+    ) -> Reply {
+        let Ok(params) = params.map(Members::parse).transpose() else {
+            return Reply::invalid_params("Invalid params: a member name occurs twice.");
+        };
+        let params = params.unwrap_or_default();
+        let progress = match RequestMeta::of(&params) {
+            Ok(meta) => modern::progress_token(&meta),
+            Err(MetaError::Absent) => Ok(None),
+            Err(_) => Err("`_meta` must be an object"),
+        };
+        let progress = match progress {
+            Ok(progress) => progress,
+            Err(why) => return Reply::invalid_params(format!("Invalid params: {why}.")),
+        };
+        let line = Line::new(Arc::clone(&outbox), Arc::clone(&self.questions));
+        let requester = Requester {
+            principal: self.principal.clone(),
+            account: self.account,
+            declared: self.declared,
+            link: Link {
+                outbox: Some(outbox),
+                progress,
+                log: LogGate::Session(Arc::clone(&self.log)),
+                line: Some(Arc::new(line)),
+            },
+        };
+        let reply = match name {
+            method::PING => Some(Reply::nothing()),
+            method::LOGGING_SET_LEVEL if inner.catalogue.logs => Some(self.set_level(&params)),
+            // What only the modern era has.
+            method::DISCOVER | method::SUBSCRIPTIONS_LISTEN => None,
+            method::INITIALIZE => Some(Reply::invalid_request(
+                "This session is initialized; open another one with `initialize` and no session id.",
+            )),
+            _ => modern::dispatch(inner, name, &params, requester).await,
+        };
+        reply
+            .unwrap_or_else(|| Reply::error(StatusCode::OK, not_found(name)))
+            .in_earlier_era()
+    }
+
+    fn set_level(&self, params: &Members<'_>) -> Reply {
+        match SetLevelParams::of(params) {
+            Ok(asked) => {
+                *self.log.lock().unwrap_or_else(PoisonError::into_inner) = asked.level;
+                Reply::nothing()
+            }
+            Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,522 @@
+//! One client over lines: standard input and output, or anything else that carries bytes both ways.
+//!
+//! Both eras are served on one connection. A message of the modern era says so in `_meta`; the earlier one opens with `initialize`.
+//!
+//! Specification: `basic/transports/stdio`; revision 2025-11-25, `basic/transports`, "stdio".
+
+#[cfg(feature = "stdio")]
+mod standard;
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+
+use http::StatusCode;
+use mrtr_ledger::Account;
+use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_error, write_result};
+use mrtr_protocol::notification::CancelledParams;
+use mrtr_protocol::object::read;
+use mrtr_protocol::{
+    ErrorObject, Incoming, Members, Notification, Request, RequestId, RequestMeta, code, meta,
+    method, strict,
+};
+use mrtr_state::Principal;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::Requester;
+use crate::calls::{Calls, Place};
+use crate::modern::{self, Declared, not_found};
+use crate::outbox::{Link, Outbox, Outlet, in_one_line};
+use crate::reply::Reply;
+use crate::server::{Inner, Server};
+use crate::session::Session;
+
+/// Messages that wait to be written. Notifications beyond it are dropped; responses wait.
+const WAITING: usize = 1_024;
+
+/// Messages in one batch. Only revision 2025-03-26 has batches.
+const BATCH: usize = 64;
+
+impl Server {
+    /// Serves one client over these until `reader` ends or `shutdown` resolves, then lets calls settle for
+    /// [`Limits::shutdown`](crate::Limits::shutdown) at most.
+    ///
+    /// Each message is one line of at most [`Limits::body`](crate::Limits::body) bytes; longer ones are refused and skipped. Whose calls
+    /// these are is said by `principal`: nothing that is read can change it, and the builder's authenticator is not asked.
+    ///
+    /// **Not guaranteed:** that nobody else writes to the same place; [`serve_stdio`](Self::serve_stdio) sees to that for standard
+    /// output.
+    ///
+    /// # Errors
+    ///
+    /// When reading fails.
+    ///
+    /// Specification: `basic/transports/stdio`.
+    pub async fn serve_lines(
+        &self,
+        mut reader: impl AsyncRead + Unpin + Send,
+        writer: impl AsyncWrite + Unpin + Send + 'static,
+        principal: Principal,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        let (out, messages) = mpsc::channel(WAITING);
+        let written = tokio::spawn(write_lines(writer, messages));
+        let connection = Connection::new(&self.inner, principal, out);
+        let mut lines = Lines::new(self.inner.limits.body);
+        let mut shutdown = pin!(shutdown);
+        let mut chunk = vec![0; 16 << 10];
+        let read = loop {
+            let read = tokio::select! {
+                biased;
+                () = &mut shutdown => break Ok(()),
+                read = reader.read(&mut chunk) => read,
+            };
+            match read {
+                Ok(0) => break Ok(()),
+                Ok(n) => {
+                    for line in lines.push(chunk.get(..n).unwrap_or_default()) {
+                        connection.take(line).await;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        connection.close().await;
+        if tokio::time::timeout(self.inner.limits.shutdown, written)
+            .await
+            .is_err()
+        {
+            tracing::warn!("the client does not read; what waits for it is dropped");
+        }
+        read
+    }
+
+    /// Serves one client over the process's standard input and output, in its user's name, until standard input ends or `shutdown`
+    /// resolves.
+    ///
+    /// From here on what anything in this process prints to standard output goes to standard error, so that nothing but messages is on
+    /// it. Log to standard error.
+    ///
+    /// **Not guaranteed:** that everybody who starts the process is who they say; the process's user is the principal. On systems other
+    /// than Unix standard output is not guarded: there a handler must not print.
+    ///
+    /// # Errors
+    ///
+    /// When standard input or output cannot be had.
+    ///
+    /// Specification: `basic/transports/stdio`.
+    #[cfg(feature = "stdio")]
+    pub async fn serve_stdio(&self, shutdown: impl Future<Output = ()> + Send) -> io::Result<()> {
+        let (reader, writer) = standard::take()?;
+        self.serve_lines(reader, writer, standard::user(), shutdown)
+            .await
+    }
+}
+
+/// A line, or word that one was too long.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// Lines out of chunks, wherever those are cut.
+struct Lines {
+    limit: usize,
+    line: Vec<u8>,
+    /// The line is too long already; what is left of it is skipped.
+    skips: bool,
+}
+
+impl Lines {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            line: Vec::new(),
+            skips: false,
+        }
+    }
+
+    /// The lines that this chunk completes; empty ones are nobody's message.
+    fn push(&mut self, chunk: &[u8]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut parts = chunk.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            let ends = parts.peek().is_some();
+            if !self.skips {
+                self.line.extend_from_slice(part);
+                // A line's end may be two bytes.
+                self.skips = self.line.len() > self.limit + 1;
+            }
+            if self.skips {
+                self.line = Vec::new();
+            }
+            if !ends {
+                break;
+            }
+            let mut line = std::mem::take(&mut self.line);
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            if std::mem::take(&mut self.skips) || line.len() > self.limit {
+                lines.push(Line::TooLong);
+            } else if !line.trim_ascii().is_empty() {
+                lines.push(Line::Whole(line));
+            }
+        }
+        lines
+    }
+}
+
+/// Writes each message as a line, until nobody sends any more or nobody reads.
+async fn write_lines(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) {
+    while let Some(mut message) = messages.recv().await {
+        message.push(b'\n');
+        let written = async {
+            writer.write_all(&message).await?;
+            writer.flush().await
+        };
+        if let Err(error) = written.await {
+            tracing::debug!(%error, "the client does not read any more");
+            return;
+        }
+    }
+    let _ = writer.shutdown().await;
+}
+
+/// One client.
+struct Connection {
+    inner: Arc<Inner>,
+    principal: Principal,
+    account: Account,
+    out: mpsc::Sender<Vec<u8>>,
+    calls: Arc<Calls>,
+    /// The earlier era's session, once there is one.
+    session: OnceLock<Arc<Session>>,
+}
+
+/// Takes the messages of one request.
+struct ToClient {
+    out: mpsc::Sender<Vec<u8>>,
+    /// Whether the request was cancelled: nothing more is said of it then.
+    over: CancellationToken,
+}
+
+impl Outlet for ToClient {
+    fn send(&self, message: Vec<u8>) -> bool {
+        !self.over.is_cancelled() && self.out.try_send(message).is_ok()
+    }
+}
+
+impl Connection {
+    fn new(inner: &Arc<Inner>, principal: Principal, out: mpsc::Sender<Vec<u8>>) -> Self {
+        Self {
+            inner: Arc::clone(inner),
+            account: Account::of(&principal),
+            principal,
+            out,
+            calls: Arc::default(),
+            session: OnceLock::new(),
+        }
+    }
+
+    async fn say(&self, message: Vec<u8>) {
+        // An error here is a client that has gone, which the reader will see.
+        let _ = self.out.send(in_one_line(message)).await;
+    }
+
+    async fn refuse(&self, id: Option<&RequestId>, error: ErrorObject) {
+        self.say(write_error(id, &error)).await;
+    }
+
+    /// Takes one line.
+    async fn take(&self, line: Line) {
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong => {
+                let limit = self.inner.limits.body;
+                let text = format!(
+                    "Invalid request: a line has at most {limit} bytes on this server; a longer one was skipped."
+                );
+                return self
+                    .refuse(None, ErrorObject::new(code::INVALID_REQUEST, text))
+                    .await;
+            }
+        };
+        if is_batch(&line) && self.takes_batches() {
+            return self.take_batch(&line).await;
+        }
+        let message = match Incoming::parse(&line) {
+            Ok(message) => message,
+            Err(error) => return self.refuse(error.id(), error.to_error_object()).await,
+        };
+        if let Err(violation) = strict::check_with(&line, self.inner.limits.depth) {
+            let id = match &message {
+                Incoming::Request(request) => Some(&request.id),
+                _ => None,
+            };
+            return self.refuse(id, violation.to_error_object()).await;
+        }
+        match message {
+            Incoming::Request(request) => self.answer(request).await,
+            Incoming::Notification(notification) => self.notified(&notification),
+            Incoming::Response(response) => {
+                let known = self
+                    .session
+                    .get()
+                    .is_some_and(|session| session.answered(response));
+                if !known {
+                    tracing::debug!("a response to no question is ignored");
+                }
+            }
+        }
+    }
+
+    fn takes_batches(&self) -> bool {
+        self.session
+            .get()
+            .is_some_and(|session| session.revision.has_batches())
+    }
+
+    fn notified(&self, notification: &Notification<'_>) {
+        if notification.method != method::CANCELLED {
+            return;
+        }
+        match notification.params.map(read::<CancelledParams>) {
+            Some(Ok(cancelled)) => self.calls.cancel(&cancelled.request_id),
+            _ => tracing::debug!("a cancellation that cannot be read is ignored"),
+        }
+    }
+
+    /// Answers one request in a task of its own.
+    async fn answer(&self, request: Request<'_>) {
+        let Some((id, place)) = self.place(&request).await else {
+            return;
+        };
+        let answer = self.run(&request, &place);
+        let out = self.out.clone();
+        self.inner.tasks.spawn(async move {
+            let reply = place.run(answer).await;
+            drop(place);
+            if let Some(reply) = reply {
+                let _ = out.send(in_one_line(write(&id, reply))).await;
+            }
+        });
+    }
+
+    async fn place(&self, request: &Request<'_>) -> Option<(RequestId, Place)> {
+        match self.calls.place(&request.id) {
+            Ok(place) => Some((request.id.clone(), place)),
+            Err(no_place) => {
+                let error = ErrorObject::new(code::INVALID_REQUEST, no_place.to_string());
+                self.refuse(Some(&request.id), error).await;
+                None
+            }
+        }
+    }
+
+    /// Several messages that came together: their responses go together too.
+    async fn take_batch(&self, line: &[u8]) {
+        let messages = match parse_batch(line, BATCH) {
+            Ok(messages) => messages,
+            Err(error) => return self.refuse(error.id(), error.to_error_object()).await,
+        };
+        if let Err(violation) = strict::check_with(line, self.inner.limits.depth) {
+            return self.refuse(None, violation.to_error_object()).await;
+        }
+        let mut running = Vec::new();
+        for message in messages {
+            match message {
+                Ok(Incoming::Request(request)) => {
+                    if let Some((id, place)) = self.place(&request).await {
+                        let answer = self.run(&request, &place);
+                        running.push(self.inner.tasks.spawn(async move {
+                            let reply = place.run(answer).await;
+                            Some(in_one_line(write(&id, reply?)))
+                        }));
+                    }
+                }
+                Ok(Incoming::Notification(notification)) => self.notified(&notification),
+                Ok(Incoming::Response(response)) => {
+                    if let Some(session) = self.session.get() {
+                        session.answered(response);
+                    }
+                }
+                Err(error) => self.refuse(error.id(), error.to_error_object()).await,
+            }
+        }
+        if running.is_empty() {
+            return;
+        }
+        let out = self.out.clone();
+        self.inner.tasks.spawn(async move {
+            let mut batch = Vec::new();
+            for answer in running {
+                if let Ok(Some(response)) = answer.await {
+                    batch.push(if batch.is_empty() { b'[' } else { b',' });
+                    batch.extend_from_slice(&response);
+                }
+            }
+            if !batch.is_empty() {
+                batch.push(b']');
+                let _ = out.send(batch).await;
+            }
+        });
+    }
+
+    /// What this request comes to. Owns everything.
+    fn run(
+        &self,
+        request: &Request<'_>,
+        place: &Place,
+    ) -> impl Future<Output = Reply> + Send + use<> {
+        let inner = Arc::clone(&self.inner);
+        let (name, params) = (
+            request.method.clone().into_owned(),
+            request.params.map(RawValue::to_owned),
+        );
+        let outbox: Outbox = Arc::new(ToClient {
+            out: self.out.clone(),
+            over: place.token(),
+        });
+        let opens = name == method::INITIALIZE && inner.earlier_era;
+        let modern = says_modern(params.as_deref());
+        let opened = (opens && !modern).then(|| self.open(params.as_deref()));
+        let session = (!modern).then(|| self.session.get().cloned()).flatten();
+        let requester = Requester {
+            principal: self.principal.clone(),
+            account: self.account,
+            declared: Default::default(),
+            link: Link {
+                outbox: Some(Arc::clone(&outbox)),
+                ..Link::default()
+            },
+        };
+        async move {
+            match (opened, session) {
+                (Some(opened), _) => opened,
+                (None, Some(session)) => {
+                    session
+                        .answer(&inner, outbox, &name, params.as_deref())
+                        .await
+                }
+                (None, None) => answer_modern(&inner, requester, &name, params.as_deref()).await,
+            }
+        }
+    }
+
+    /// Opens the session of this connection.
+    fn open(&self, params: Option<&RawValue>) -> Reply {
+        let opened = Session::open(
+            &self.inner,
+            self.principal.clone(),
+            self.account,
+            Arc::clone(&self.calls),
+            params,
+        );
+        match opened {
+            Ok((session, result)) => match self.session.set(Arc::new(session)) {
+                Ok(()) => Reply::raw(result),
+                Err(_) => Reply::invalid_request("This connection is initialized already."),
+            },
+            Err(error) => Reply::error(StatusCode::OK, error),
+        }
+    }
+
+    /// Cancels what runs, and waits for what must be settled.
+    async fn close(self) {
+        self.calls.close();
+        let limit = self.inner.limits.shutdown;
+        if tokio::time::timeout(limit, self.inner.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::error!(patience = ?limit, "calls did not end in time; what is not settled is unknown");
+        }
+    }
+}
+
+fn says_modern(params: Option<&RawValue>) -> bool {
+    params
+        .and_then(|params| Members::parse(params).ok())
+        .and_then(|params| RequestMeta::of(&params).ok())
+        .is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some())
+}
+
+async fn answer_modern(
+    inner: &Arc<Inner>,
+    mut requester: Requester,
+    name: &str,
+    params: Option<&RawValue>,
+) -> Reply {
+    // Members were found to be distinct.
+    let params = params.and_then(|params| Members::parse(params).ok());
+    let params = params.unwrap_or_default();
+    let Declared {
+        kinds,
+        progress,
+        log,
+    } = match modern::declared(RequestMeta::of(&params)) {
+        Ok(declared) => declared,
+        Err(refusal) => {
+            let (status, error) = *refusal;
+            return Reply::error(status, error);
+        }
+    };
+    requester.declared = kinds;
+    requester.link.progress = progress;
+    requester.link.log = log;
+    let reply = modern::dispatch(inner, name, &params, requester).await;
+    reply.unwrap_or_else(|| Reply::error(StatusCode::NOT_FOUND, not_found(name)))
+}
+
+fn write(id: &RequestId, reply: Reply) -> Vec<u8> {
+    match reply.outcome {
+        Ok(result) => write_result(id, result.get()),
+        Err(error) => write_error(Some(id), &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
+        let mut lines = Lines::new(limit);
+        chunks.iter().flat_map(|chunk| lines.push(chunk)).collect()
+    }
+
+    #[test]
+    fn lines_are_whole_wherever_chunks_are_cut() {
+        let text = b"{\"a\":1}\r\n\n  \n{\"b\":\"\xc3\xa9\"}\n{\"c\"";
+        let whole =
+            [&b"{\"a\":1}"[..], b"{\"b\":\"\xc3\xa9\"}"].map(|line| Line::Whole(line.into()));
+        for cut in 0..=text.len() {
+            let (a, b) = text.split_at(cut);
+            assert_eq!(lines(100, &[a, b]), whole, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = text.chunks(1).collect();
+        assert_eq!(lines(100, &bytes), whole);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_skipped_and_not_held() {
+        assert_eq!(lines(3, &[b"abc\nabcd\nx\n"]).len(), 3);
+        assert_eq!(lines(3, &[b"abc\r\n"]), [Line::Whole(b"abc".into())]);
+        assert_eq!(lines(3, &[b"abcd\r\n"]), [Line::TooLong]);
+        let mut long = Lines::new(10);
+        for _ in 0..1_000 {
+            assert!(long.push(&[b'x'; 100]).is_empty());
+            assert!(long.line.capacity() < 500);
+        }
+        assert_eq!(
+            long.push(b"\nok\n"),
+            [Line::TooLong, Line::Whole(b"ok".into())]
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The process's own standard input and output, and its user.
+
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use mrtr_state::Principal;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::mpsc;
+
+/// Standard input, and where messages are written. What is printed from here on goes to standard error.
+pub(super) fn take() -> io::Result<(Input, tokio::fs::File)> {
+    Ok((Input::new()?, output()?))
+}
+
+#[cfg(unix)]
+fn output() -> io::Result<tokio::fs::File> {
+    use std::os::fd::AsFd as _;
+
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(tokio::fs::File::from_std(output.into()))
+}
+
+#[cfg(windows)]
+fn output() -> io::Result<tokio::fs::File> {
+    use std::os::windows::io::AsHandle as _;
+
+    let output = io::stdout().as_handle().try_clone_to_owned()?;
+    Ok(tokio::fs::File::from_std(output.into()))
+}
+
+/// The process's user, as the issuer `stdio` names them.
+pub(super) fn user() -> Principal {
+    Principal::user("stdio", subject())
+}
+
+#[cfg(unix)]
+fn subject() -> String {
+    format!("uid:{}", rustix::process::getuid().as_raw())
+}
+
+#[cfg(windows)]
+fn subject() -> String {
+    std::env::var("USERNAME").unwrap_or_else(|_| "local".into())
+}
+
+/// Standard input, read in a thread of its own: a read that waits for ever must not hold the runtime's end up.
+pub(super) struct Input {
+    chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
+    rest: Vec<u8>,
+}
+
+/// Chunks that are read ahead, of 16 KiB each at most.
+const AHEAD: usize = 4;
+
+impl Input {
+    fn new() -> io::Result<Self> {
+        let (sender, chunks) = mpsc::channel(AHEAD);
+        std::thread::Builder::new()
+            .name("stdin".into())
+            .spawn(move || {
+                let mut stdin = io::stdin().lock();
+                let mut chunk = vec![0; 16 << 10];
+                loop {
+                    let read = match stdin.read(&mut chunk) {
+                        Ok(0) => return,
+                        Ok(n) => Ok(chunk.get(..n).unwrap_or_default().to_vec()),
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                        Err(error) => Err(error),
+                    };
+                    let failed = read.is_err();
+                    if sender.blocking_send(read).is_err() || failed {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            chunks,
+            rest: Vec::new(),
+        })
+    }
+}
+
+impl AsyncRead for Input {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            match ready!(self.chunks.poll_recv(cx)) {
+                None => return Poll::Ready(Ok(())),
+                Some(chunk) => self.rest = chunk?,
+            }
+        }
+        let n = self.rest.len().min(buf.remaining());
+        let rest = self.rest.split_off(n);
+        buf.put_slice(&self.rest);
+        self.rest = rest;
+        Poll::Ready(Ok(()))
+    }
+}
