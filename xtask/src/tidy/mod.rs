@@ -11,6 +11,7 @@ mod manifests;
 mod read;
 mod rust_text;
 mod sources;
+mod specification;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -198,6 +199,19 @@ const CHECKS: &[Check] = &[
         "each promise of docs/threat-model.md names a test that exists",
         tables::threat_model,
     ),
+    error(
+        "each row of docs/specification.md says what keeps its rule and which test shows it, or why not",
+        specification::rows,
+    ),
+    error(
+        "docs/specification.md covers as many rules of each page as it says that the page has",
+        specification::counts,
+    ),
+    Check {
+        rule: "no row of docs/specification.md waits for what is not built yet",
+        find: specification::open,
+        severity: Severity::Warning,
+    },
     error("README.md leads to every guide in docs/", documents::guides),
     error("ARCHITECTURE.md names each crate", documents::architecture),
     error(

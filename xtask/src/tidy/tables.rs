@@ -57,9 +57,9 @@ pub(super) fn threat_model(workspace: &Workspace) -> Vec<Finding> {
 }
 
 /// A row of a table: its line, and its cells.
-struct Row<'a> {
-    line: usize,
-    cells: Vec<&'a str>,
+pub(super) struct Row<'a> {
+    pub(super) line: usize,
+    pub(super) cells: Vec<&'a str>,
 }
 
 impl<'a> Row<'a> {
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn cell(&self, at: usize) -> &'a str {
+    pub(super) fn cell(&self, at: usize) -> &'a str {
         self.cells.get(at).copied().unwrap_or_default()
     }
 }
@@ -155,7 +155,7 @@ impl Table {
 }
 
 /// Every table whose head begins with this cell: the head, and the rows below its rule.
-fn tables<'a>(text: &'a str, first: &str) -> Vec<(Row<'a>, Vec<Row<'a>>)> {
+pub(super) fn tables<'a>(text: &'a str, first: &str) -> Vec<(Row<'a>, Vec<Row<'a>>)> {
     let mut found: Vec<(Row<'a>, Vec<Row<'a>>)> = Vec::new();
     // The rows of a table that is not looked for are not those of the one above it.
     let mut inside = false;
@@ -214,7 +214,7 @@ impl Sources {
 }
 
 /// The cases of a public suite are plain functions, which `codec_suite!` and `ledger_suite!` make tests of.
-fn in_suite(path: &str) -> bool {
+pub(super) fn in_suite(path: &str) -> bool {
     path.ends_with("/suite.rs") || path.contains("/suite/")
 }
 

@@ -31,11 +31,29 @@ const README: &str = "\
 fn f() {}
 ```
 <!-- readme:end -->
-[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md)
+[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md) [s](docs/specification.md)
 
 | Rule | Type | Test |
 |---|---|---|
 | State is verified | `VerifiedState` | `it_opens` |
+";
+
+const SPECIFICATION: &str = "\
+# Specification
+
+| Page | Rows | MUST | SHOULD |
+|---|---|---|---|
+| basic/a | A | 3 | 1 |
+| basic/b | B | 1 | 0 |
+
+| Id | Section | Level | Rule | Side | Kept by | Test |
+|---|---|---|---|---|---|---|
+| A-01 | One | MUST ×2 | it is verified | server | `VerifiedState` | `mrtr-state seal::it_opens` |
+| A-02 | Two | MUST NOT, SHOULD | it is not shown | host | | it binds whoever shows it |
+
+| Id | Section | Level | Rule | Side | Kept by | Test |
+|---|---|---|---|---|---|---|
+| B-01 | One | REQUIRED | it is asked | client | `asked::it_opens` | `mrtr-client asks::tests::it_asks`, `mrtr-state seal::it_opens` |
 ";
 
 const REASONS: &str = "\
@@ -112,6 +130,11 @@ impl Workspace {
             "docs/threat-model.md",
             "# Threats\n\n| Promise | How | Test |\n|---|---|---|\n| it is verified | by a seal | `it_opens` |\n",
         );
+        workspace.write("docs/specification.md", SPECIFICATION);
+        workspace.write(
+            "crates/mrtr-client/tests/it/asks.rs",
+            "mod tests {\n    #[tokio::test]\n    async fn it_asks() {}\n}\n",
+        );
         workspace.write("crates/mrtr-protocol/src/sampling.rs", SAMPLING);
         workspace.add("examples/readme", &["mrtr-server"]);
         workspace.write(
@@ -185,6 +208,8 @@ impl Workspace {
         Self::with(|workspace| workspace.replace(path, from, to))
     }
 }
+
+const SPEC: &str = "docs/specification.md";
 
 /// For each check, by a part of its rule: workspaces that break it, and the place that it must name.
 fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
@@ -571,6 +596,172 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             "docs/threat-model.md",
             1,
             Workspace::with(|w| w.files.retain(|file| file.path != "docs/threat-model.md")),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            1,
+            Workspace::with(|w| w.files.retain(|file| file.path != SPEC)),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            8,
+            Workspace::with_replaced(SPEC, "| Side | Kept by |", "| Kept by | Side |"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            11,
+            Workspace::with_replaced(SPEC, "A-02", "A-01"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            11,
+            Workspace::with_replaced(SPEC, "A-02", "A-03"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            15,
+            Workspace::with_replaced(SPEC, "B-01", "A-01"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(SPEC, "it is verified", "a or `a|b`"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(SPEC, "it is verified", " "),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(SPEC, "MUST ×2", "MAY"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            11,
+            Workspace::with_replaced(SPEC, " host ", " somebody "),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(SPEC, "`VerifiedState`", "`TrustedState`"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(SPEC, "`VerifiedState`", "what is there"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(
+                SPEC,
+                "mrtr-state seal::it_opens` |\n| A",
+                "mrtr-state it_opens` |\n| A",
+            ),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            10,
+            Workspace::with_replaced(
+                SPEC,
+                "mrtr-state seal::it_opens` |\n| A",
+                "mrtr-client seal::it_opens` |\n| A",
+            ),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            15,
+            Workspace::with_replaced(SPEC, "asks::tests::it_asks", "asks::it_asks"),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            15,
+            Workspace::with_replaced("crates/mrtr-client/tests/it/asks.rs", "#[tokio::test]", ""),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            15,
+            Workspace::with_replaced(
+                "crates/mrtr-client/tests/it/asks.rs",
+                "#[tokio::test]",
+                "#[tokio::test]\n    #[ignore]",
+            ),
+        ),
+        (
+            "each row of docs/specification.md",
+            SPEC,
+            11,
+            Workspace::with_replaced(SPEC, "it binds whoever shows it", "not ours"),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            5,
+            Workspace::with_replaced(SPEC, "| A | 3 |", "| A | 4 |"),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            5,
+            Workspace::with_replaced(SPEC, "| 3 | 1 |", "| 3 | 0 |"),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            5,
+            Workspace::with_replaced(SPEC, "MUST ×2", "MUST"),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            3,
+            Workspace::with_replaced(SPEC, "| basic/b | B | 1 | 0 |\n", ""),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            6,
+            Workspace::with_replaced(SPEC, "| B | 1 |", "| C | 1 |"),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            1,
+            Workspace::with_replaced(SPEC, "| Page |", "| Leaf |"),
+        ),
+        (
+            "covers as many rules",
+            SPEC,
+            3,
+            Workspace::with_replaced(SPEC, "| MUST | SHOULD |\n", "| SHOULD | MUST |\n"),
+        ),
+        (
+            "waits for what is not built",
+            SPEC,
+            11,
+            Workspace::with_replaced(
+                SPEC,
+                "it binds whoever shows it",
+                "open: this is not built yet",
+            ),
         ),
         (
             "leads to every guide",
