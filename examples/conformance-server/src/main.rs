@@ -7,8 +7,9 @@
 //! |---|---|
 //! | this file | flags, and a server with everything on it |
 //! | `content` | tools that return content of each type |
-//! | `schema` | a tool whose schema is written by hand |
+//! | `schema` | a tool whose schema is written by hand, and one with an argument that headers repeat |
 //! | `asking` | tools that ask, each in the way that one scenario looks at |
+//! | `streaming` | tools that say something before their result |
 //! | `forms` | forms with defaults, and with every way to offer a choice |
 //! | `prompts`, `resources` | what their names say |
 //!
@@ -23,6 +24,7 @@ mod forms;
 mod prompts;
 mod resources;
 mod schema;
+mod streaming;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,9 +40,11 @@ const NAME: &str = "conformance-server";
 
 const HELP: &str = "\
 conformance-server [--listen ADDR] [--until-stdin-closes] [--data DIR]
+conformance-server --stdio [--data DIR]
 
   --listen ADDR           where to listen; default 127.0.0.1:0, a free port. The one line on stdout says which
   --until-stdin-closes    end gracefully when stdin reaches its end, so that the end of a parent ends it too
+  --stdio                 serve one client over standard input and output, in both eras
   --data DIR              where the ledger is kept; default: a fresh directory that goes with the process
 ";
 
@@ -80,6 +84,7 @@ async fn serve() -> Result<(), Failure> {
     let mut arguments = Arguments::of_this_process();
     let process = Process::take(&mut arguments)?;
     let data: Option<PathBuf> = arguments.value("--data")?;
+    let stdio = arguments.flag("--stdio");
     arguments.finish()?;
 
     // Kept until the end of this function, and so of the server.
@@ -88,9 +93,11 @@ async fn serve() -> Result<(), Failure> {
     std::fs::create_dir_all(&folder)?;
     let server = server(SqliteLedger::open(folder.join("ledger.sqlite"))?)?;
 
+    if stdio {
+        return Ok(server.serve_stdio(process.ended()).await?);
+    }
     let listener = process.listen().await?;
-    server.serve(listener, process.ended()).await?;
-    Ok(())
+    Ok(server.serve(listener, process.ended()).await?)
 }
 
 /// The server that the suite looks at. It logs nobody in, because the suite's server scenarios carry no tokens.
@@ -106,6 +113,7 @@ fn server(ledger: SqliteLedger) -> Result<Server, Failure> {
     // The suite calls the first tool without arguments, and reads the first resource.
     let builder = content::add(builder);
     let builder = schema::add(builder);
+    let builder = streaming::add(builder);
     let builder = asking::add(builder);
     let builder = forms::add(builder);
     let builder = prompts::add(builder);

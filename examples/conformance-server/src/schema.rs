@@ -1,4 +1,5 @@
-//! A tool whose schema is written by hand, with what no Rust type says. It must be listed as it is.
+//! A tool whose schema is written by hand, with what no Rust type says: it must be listed as it is. And a tool with an
+//! argument that clients repeat in a header.
 
 use std::borrow::Cow;
 
@@ -7,10 +8,28 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 pub(crate) fn add(server: ServerBuilder) -> ServerBuilder {
-    server.tool(
-        tool("json_schema_2020_12_tool", contact)
-            .description("Has a schema that uses what JSON Schema 2020-12 has."),
-    )
+    server
+        .tool(
+            tool("json_schema_2020_12_tool", contact)
+                .description("Has a schema that uses what JSON Schema 2020-12 has."),
+        )
+        .tool(
+            tool("test_x_mcp_header", regional)
+                .description("Has an argument that is in a header, too."),
+        )
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Regional {
+    /// Where to work; a proxy reads it from the header.
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    region: Option<String>,
+    /// How hard to work.
+    level: Option<i32>,
+}
+
+async fn regional(Args(Regional { region, level }): Args<Regional>) -> String {
+    format!("Working in {region:?} at {level:?}.")
 }
 
 async fn contact(Args(contact): Args<Contact>) -> String {
