@@ -337,6 +337,7 @@ impl ServerBuilder {
             earlier_era: !self.modern_only,
             sessions: Default::default(),
             sends: catalogue_sends,
+            pace: Default::default(),
         }))
     }
 }
@@ -399,6 +400,7 @@ fn check_limits(limits: &Limits) -> Result<(), BuildError> {
         ("sessions_per_principal", limits.sessions_per_principal == 0),
         ("session_idle", limits.session_idle < SHORTEST),
         ("running_per_principal", limits.running_per_principal == 0),
+        ("completions_per_second", limits.completions_per_second == 0),
     ];
     match zero.into_iter().find(|(_, zero)| *zero) {
         Some((name, _)) => Err(BuildError::ZeroLimit(name)),

@@ -1,5 +1,6 @@
 //! What a server serves: tools, prompts, resources and templates, published in the order in which they were given.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +8,15 @@ use std::time::Duration;
 
 use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
 use mrtr_protocol::{
-    JsonObject, ParamHeaders, Prompt as PublishedPrompt, PromptArgument,
+    CompletionReference, JsonObject, ParamHeaders, Prompt as PublishedPrompt, PromptArgument,
     Resource as PublishedResource, ResourceTemplate as PublishedTemplate, ServerCapabilities,
     Tool as PublishedTool,
 };
 use serde_json::{Map, Value, json};
 
 use crate::builder::BuildError;
-use crate::extract::States;
+use crate::completion::{Completer, Completions};
+use crate::extract::{Spec, States};
 use crate::form;
 use crate::limits::Limits;
 use crate::prompt::Prompt;
@@ -43,6 +45,9 @@ pub(crate) struct Catalogue {
     pub(crate) sends: bool,
     /// Whether any handler logs to the client.
     pub(crate) logs: bool,
+    prompt_completions: HashMap<String, Completions>,
+    template_completions: HashMap<String, Completions>,
+    completes: bool,
 }
 
 /// A handler for a resource, and the variables of its URI.
@@ -88,6 +93,20 @@ impl Catalogue {
             })
     }
 
+    /// The arguments of a prompt, or the variables of a template, and who completes them.
+    pub(crate) fn completions(&self, of: &CompletionReference<'_>) -> Option<&Completions> {
+        match of {
+            CompletionReference::Prompt { name } => self.prompt_completions.get(name.as_ref()),
+            CompletionReference::Resource { uri } => self.template_completions.get(uri.as_ref()),
+            _ => None,
+        }
+    }
+
+    /// Whether anything is completed here.
+    pub(crate) fn completes(&self) -> bool {
+        self.completes
+    }
+
     pub(crate) fn has_resources(&self) -> bool {
         !self.resources.is_empty() || !self.templates.is_empty()
     }
@@ -96,6 +115,7 @@ impl Catalogue {
         let mut capabilities = ServerCapabilities::with_tools();
         capabilities.prompts = (!self.prompts.is_empty()).then(ListChanged::default);
         capabilities.resources = self.has_resources().then(ResourcesCapability::default);
+        capabilities.completions = self.completes.then(JsonObject::empty);
         capabilities
     }
 
@@ -168,9 +188,19 @@ impl Catalogue {
         published.arguments = handler.arguments(&schema)?;
         published.title = prompt.title;
         published.description = prompt.description;
-        self.note(&prompt.draft);
-        let registered = handler.register(prompt.draft, &schema, provisions)?;
+        let names = published
+            .arguments
+            .iter()
+            .map(|argument| argument.name.clone());
+        let mut draft = prompt.draft;
+        self.note(&draft);
+        let completers = std::mem::take(&mut draft.completers);
+        self.completes |= !completers.is_empty();
+        let completions = handler.completions(names.collect(), completers, provisions)?;
+        let registered = handler.register(draft, &schema, provisions)?;
         self.prompts.push(published);
+        self.prompt_completions
+            .insert(prompt.name.clone(), completions);
         unique(&mut self.prompt_handlers, prompt.name, registered)
     }
 
@@ -210,11 +240,29 @@ impl Catalogue {
             published.title = resource.title;
             published.description = resource.description;
             published.mime_type = resource.mime_type.clone();
-            let registered = handler.register(resource.draft, &schema, provisions)?;
+            let mut draft = resource.draft;
+            let completers = std::mem::take(&mut draft.completers);
+            self.completes |= !completers.is_empty();
+            let completions = handler.completions(template.names(), completers, provisions)?;
+            let registered = handler.register(draft, &schema, provisions)?;
+            let twin = self
+                .template_completions
+                .insert(resource.uri.clone(), completions);
+            if twin.is_some() {
+                return Err(BuildError::Duplicate(format!(
+                    "template `{}`",
+                    resource.uri
+                )));
+            }
             self.templates.push(published);
             self.template_handlers
                 .push((template, Arc::new(registered)));
             return Ok(());
+        }
+        if !resource.draft.completers.is_empty() {
+            return Err(
+                handler.fault("it completes variables, and one URI has none; use `template`")
+            );
         }
         if resource.draft.spec.input_schema.is_some() {
             return Err(
@@ -277,6 +325,7 @@ impl Named<'_> {
             lifetime,
             flow_lifetime,
             answers_without_state,
+            completers: _,
         } = draft;
         if spec.needs_codec && !provisions.codec {
             return Err(BuildError::NoCodec {
@@ -288,16 +337,12 @@ impl Named<'_> {
                 handler: self.in_words(),
             });
         }
-        if let Some((_, state)) = spec
-            .states
-            .iter()
-            .find(|(id, _)| !provisions.states.contains(id))
-        {
-            return Err(BuildError::NoState {
-                handler: self.in_words(),
-                state,
-            });
+        if spec.completes {
+            return Err(
+                self.fault("it takes `Partial`, which the handlers of completions alone are given")
+            );
         }
+        self.check_states(&spec, provisions)?;
         if let Some(fault) = spec.faults.first() {
             return Err(self.fault(fault));
         }
@@ -344,6 +389,42 @@ impl Named<'_> {
                 .max(lifetime),
             start,
         })
+    }
+
+    fn check_states(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        let missing = |(id, _): &&(TypeId, &'static str)| !provisions.states.contains(id);
+        match spec.states.iter().find(missing) {
+            None => Ok(()),
+            Some((_, state)) => Err(BuildError::NoState {
+                handler: self.in_words(),
+                state,
+            }),
+        }
+    }
+
+    fn completions(
+        &self,
+        arguments: Vec<String>,
+        completers: Vec<Completer>,
+        provisions: &Provisions<'_>,
+    ) -> Result<Completions, BuildError> {
+        let mut completions = Completions::of(arguments);
+        for completer in completers {
+            let argument = completer.argument.clone();
+            let spec = &completer.spec;
+            if spec.needs_codec || spec.sends || spec.input_schema.is_some() {
+                return Err(self.fault(format_args!(
+                    "the completion of `{argument}` takes a `Flow`, `Args` or what sends something: it cannot ask or report, and what was chosen is in `Partial`"
+                )));
+            }
+            self.check_states(spec, provisions)?;
+            if !completions.add(completer) {
+                return Err(self.fault(format_args!(
+                    "it has no argument `{argument}` to complete, or completes it twice"
+                )));
+            }
+        }
+        Ok(completions)
     }
 
     /// The arguments of a prompt, or the variables of a template: strings by name.

@@ -17,6 +17,7 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use crate::completion::Partial;
 use crate::error::ToolError;
 use crate::flow::cell::FlowCell;
 use crate::flow::{DurableFlow, Flow};
@@ -73,6 +74,7 @@ pub struct Spec {
     pub(crate) needs_ledger: bool,
     pub(crate) sends: bool,
     pub(crate) logs: bool,
+    pub(crate) completes: bool,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) faults: Vec<String>,
 }
@@ -106,6 +108,7 @@ pub struct Call<'a> {
     pub(crate) cell: Option<&'a Arc<FlowCell>>,
     pub(crate) link: &'a Link,
     pub(crate) cancelled: &'a CancellationToken,
+    pub(crate) partial: Option<&'a Partial>,
 }
 
 /// Arguments are the caller's business, not the log's.

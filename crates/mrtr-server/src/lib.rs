@@ -6,6 +6,7 @@ mod builder;
 mod call;
 mod calls;
 mod catalogue;
+mod completion;
 mod encoding;
 mod error;
 mod extract;
@@ -20,6 +21,7 @@ mod methods;
 mod modern;
 mod notices;
 mod outbox;
+mod pace;
 pub mod page;
 mod prompt;
 mod question;
@@ -36,6 +38,7 @@ mod uri;
 
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};
+pub use crate::completion::{IntoCompletion, Partial};
 pub use crate::error::ToolError;
 pub use crate::extract::{Args, Call, Caller, Extract, ExtractError, Spec, State};
 pub use crate::flow::{Ask, DurableFlow, Flow};
@@ -51,7 +54,9 @@ pub use crate::server::Server;
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
 /// The wire types, for what this crate does not name itself: content blocks, tools for sampling and the like.
 pub use mrtr_protocol as protocol;
-pub use mrtr_protocol::{ContentBlock, Kind, PromptMessage, ResourceContents, ToolAnnotations};
+pub use mrtr_protocol::{
+    Completion, ContentBlock, Kind, PromptMessage, ResourceContents, ToolAnnotations,
+};
 /// Deprecated since 2026-07-28, as sampling and roots are: a new server calls a model provider itself, and takes folders as
 /// parameters, resource URIs or configuration.
 pub use mrtr_protocol::{CreateMessageParams, CreateMessageResult, Root, SamplingMessage};

@@ -57,6 +57,9 @@ pub struct Limits {
     /// How long such a session lives without a request, a running call or a reader: 30 minutes. It is let go of when the next one is
     /// opened or it is asked for again.
     pub session_idle: Duration,
+    /// Completions that one principal may ask for in a second, and at once: 20. Faster than anybody types; it bounds what
+    /// guessing at suggestions is good for.
+    pub completions_per_second: u32,
 }
 
 impl Default for Limits {
@@ -82,6 +85,7 @@ impl Default for Limits {
             sessions: 4096,
             sessions_per_principal: 64,
             session_idle: Duration::from_secs(1800),
+            completions_per_second: 20,
         }
     }
 }

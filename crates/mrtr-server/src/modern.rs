@@ -6,11 +6,12 @@ use http::StatusCode;
 use mrtr_protocol::notification::{LogLevel, ProgressToken};
 use mrtr_protocol::object::as_string;
 use mrtr_protocol::{
-    CallToolParams, ErrorObject, GetPromptParams, KindSet, Members, MetaError, REVISION,
-    ReadResourceParams, RequestMeta, code, meta, method,
+    CallToolParams, CompleteParams, ErrorObject, GetPromptParams, KindSet, Members, MetaError,
+    REVISION, ReadResourceParams, RequestMeta, code, meta, method,
 };
 
 use crate::call::{Asked, Requester, answer as answer_call};
+use crate::completion;
 use crate::methods;
 use crate::outbox::LogGate;
 use crate::reply::Reply;
@@ -97,6 +98,12 @@ pub(crate) async fn dispatch(
         }
         method::RESOURCES_READ if catalogue.has_resources() => {
             ReadResourceParams::of(params).map(Asked::from)
+        }
+        method::COMPLETION_COMPLETE if catalogue.completes() => {
+            return Some(match CompleteParams::of(params) {
+                Ok(params) => completion::answer(inner, requester, &params).await,
+                Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
+            });
         }
         method::DISCOVER => return Some(methods::discover(inner)),
         method::TOOLS_LIST => return Some(methods::list_tools(inner, params)),

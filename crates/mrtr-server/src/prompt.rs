@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mrtr_protocol::{GetPromptResult, PromptMessage};
 
+use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
 use crate::registered::{self, Content, Draft};
@@ -74,6 +75,26 @@ impl Prompt {
     /// What the prompt is for.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
+        self
+    }
+
+    /// Suggests values for an argument while a person types it: an async function over extractors, of which
+    /// [`Partial`](crate::Partial) has what was typed. At most 100 values leave, the first ones.
+    ///
+    /// Suggestions are answers to whoever asks: where they are not for everybody, take [`Caller`](crate::Caller) and look.
+    /// How often one principal may ask is [`Limits::completions_per_second`](crate::Limits::completions_per_second). A
+    /// completion cannot ask anything, and is not recorded.
+    ///
+    /// Specification: `server/utilities/completion`.
+    pub fn complete<H, A>(mut self, argument: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<A>,
+        H::Future: Send,
+        H::Output: IntoCompletion,
+        A: ExtractAll + Send + 'static,
+    {
+        let completer = Completer::new(argument.into(), handler);
+        self.draft.completers.push(completer);
         self
     }
 

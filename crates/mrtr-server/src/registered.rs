@@ -7,6 +7,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use mrtr_protocol::{CallToolResult, GetPromptResult, ParamHeaders, ReadResourceResult, method};
 
+use crate::completion::Completer;
 use crate::error::ToolError;
 use crate::extract::{Call, ExtractError, Spec};
 use crate::flow::run::Body;
@@ -81,6 +82,7 @@ pub(crate) struct Draft {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) flow_lifetime: Option<Duration>,
     pub(crate) answers_without_state: bool,
+    pub(crate) completers: Vec<Completer>,
 }
 
 impl Draft {
@@ -93,6 +95,7 @@ impl Draft {
             lifetime: None,
             flow_lifetime: None,
             answers_without_state: false,
+            completers: Vec::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use mrtr_protocol::{ReadResourceResult, ResourceContents};
 use serde::Serialize;
 
+use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
 use crate::registered::{self, Content, Draft};
@@ -121,6 +122,26 @@ impl Resource {
     /// The media type that is published. Contents carry their own, if any.
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Suggests values for a variable while a person types it: an async function over extractors, of which
+    /// [`Partial`](crate::Partial) has what was typed. At most 100 values leave, the first ones. Only templates have variables.
+    ///
+    /// Suggestions are answers to whoever asks: where they are not for everybody, take [`Caller`](crate::Caller) and look.
+    /// How often one principal may ask is [`Limits::completions_per_second`](crate::Limits::completions_per_second). A
+    /// completion cannot ask anything, and is not recorded.
+    ///
+    /// Specification: `server/utilities/completion`.
+    pub fn complete<H, A>(mut self, variable: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<A>,
+        H::Future: Send,
+        H::Output: IntoCompletion,
+        A: ExtractAll + Send + 'static,
+    {
+        let completer = Completer::new(variable.into(), handler);
+        self.draft.completers.push(completer);
         self
     }
 

@@ -18,6 +18,7 @@ use crate::flow::outcome::Outcomes;
 use crate::http::earlier::Sessions;
 use crate::http::gate::Gate;
 use crate::limits::Limits;
+use crate::pace::Pace;
 
 /// An MCP server of revision 2026-07-28. Cheap to clone; clones are the same server.
 ///
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) sessions: Sessions,
     /// Whether anything that is served may send messages before a result.
     pub(crate) sends: bool,
+    /// How often each principal asks for completions.
+    pub(crate) pace: Pace,
 }
 
 impl Server {

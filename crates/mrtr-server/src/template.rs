@@ -76,6 +76,14 @@ impl Template {
         Ok(Self { parts })
     }
 
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = self.parts.iter().filter_map(|part| match part {
+            Part::Variable(name) => Some(name.clone()),
+            Part::Literal(_) => None,
+        });
+        names.collect()
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.parts
             .iter()

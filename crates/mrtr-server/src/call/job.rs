@@ -176,6 +176,7 @@ impl Job {
             cell: self.flow.is_some().then_some(&cell),
             link: &self.requester.link,
             cancelled: &self.cancelled,
+            partial: None,
         };
         // An extractor is the author's code too.
         let started = catch_unwind(AssertUnwindSafe(|| (handler.start)(&mut call)));

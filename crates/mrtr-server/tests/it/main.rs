@@ -9,6 +9,7 @@
 
 mod bank;
 mod cases;
+mod completion;
 mod durable;
 mod flow;
 mod log;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Effects, Reply};
+use crate::bank::{Bank, Call, Effects, Reply, Session};
 use crate::cases::Refusal;
 
 #[derive(Deserialize, JsonSchema)]
@@ -349,4 +349,13 @@ fn annotations_that_no_client_would_take_are_refused() {
             "{error}"
         );
     }
+}
+
+#[tokio::test]
+async fn the_earlier_era_knows_no_such_headers() {
+    let bank = bank();
+    let session = Session::open(&bank, json!({})).await;
+    let params = json!({ "name": "query", "arguments": { "region": "us-west1" } });
+    let reply = session.send("tools/call", params).await;
+    assert_eq!(reply.text(), "done");
 }
