@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mrtr_protocol::jsonrpc::{write_notification, write_request};
 use mrtr_protocol::notification::CancelledParams;
 use mrtr_protocol::{ErrorObject, InputRequest, RequestId, method};
+use serde::Serialize;
 use serde_json::Map;
 use serde_json::value::RawValue;
 
@@ -53,8 +54,13 @@ impl Line {
             return;
         }
         let cancelled = CancelledParams::new(RequestId::from(id));
-        if let Ok(message) = write_notification(method::CANCELLED, &cancelled) {
-            self.outbox.send(message);
+        self.notify(method::CANCELLED, &cancelled);
+    }
+
+    /// Sends a notification on the call's stream.
+    pub(crate) fn notify(&self, method: &str, params: &impl Serialize) {
+        if let Ok(message) = write_notification(method, params) {
+            self.outbox.send(in_one_line(message));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use mrtr_protocol::earlier::ElicitUrlEarlier;
 use mrtr_protocol::{ElicitForm, ElicitUrl, InputRequest, JsonObject, Kind, method};
 use mrtr_state::JsonDigest;
 use schemars::JsonSchema;
@@ -143,6 +144,8 @@ pub(crate) struct PageVisit {
     pub(crate) message: String,
     pub(crate) url: String,
     pub(crate) done: bool,
+    /// The earlier era's name for the question, so that its completion can be told.
+    pub(crate) elicitation: Option<String>,
 }
 
 impl Question for PageVisit {
@@ -150,12 +153,18 @@ impl Question for PageVisit {
 
     fn render(&self) -> Result<Rendered, QuestionError> {
         let page = ElicitUrl::new(self.message.clone(), self.url.clone());
-        Rendered::unchecked(Kind::Url, InputRequest::url(&page))
+        let mut request = InputRequest::url(&page);
+        if let Some(id) = &self.elicitation {
+            let page = ElicitUrlEarlier::new(page, id.clone());
+            request.params = JsonObject::from_serialize(&page).ok();
+        }
+        Rendered::unchecked(Kind::Url, request)
     }
 
-    /// Consent to open the page is no completion: the question is put again until the visit is done.
+    /// Consent to open the page is no completion: the question is put again until the visit is done. In the earlier era the call
+    /// waits for that instead.
     fn read(&self, _: &RawValue) -> Option<()> {
-        self.done.then_some(())
+        (self.done || self.elicitation.is_some()).then_some(())
     }
 }
 

@@ -1,10 +1,11 @@
 //! One body to run, with or without a round to claim before it.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use mrtr_ledger::{Owner, RedeemedState, Redemption, RoundClaim, Token, redeem};
@@ -217,22 +218,31 @@ impl Job {
         let lifetime = self.handler.lifetime;
         let mut rounds = 0;
         let mut deadline = pin!(sleep(lifetime));
+        let mut cancelled = pin!(self.cancelled.cancelled());
+        let mut over = false;
         loop {
-            let awaits = cell.awaits_answers();
-            let finish = tokio::select! {
-                biased;
-                finish = &mut run => finish,
-                () = self.cancelled.cancelled(), if awaits => {
-                    cell.end(End::Cancelled);
-                    continue;
+            // Who waits for a person is ended by the time that passes, and by a client that has gone; who works is not.
+            let finish = poll_fn(|cx| {
+                loop {
+                    if let Poll::Ready(finish) = Pin::new(&mut run).poll(cx) {
+                        return Poll::Ready(finish);
+                    }
+                    if over || !cell.awaits_answers() {
+                        return Poll::Pending;
+                    }
+                    if cancelled.as_mut().poll(cx).is_ready() {
+                        cell.end(End::Cancelled);
+                    } else if deadline.as_mut().poll(cx).is_ready() {
+                        cell.end(End::Unanswered);
+                    } else {
+                        return Poll::Pending;
+                    }
+                    over = true;
                 }
-                () = &mut deadline, if awaits => {
-                    cell.end(End::Unanswered);
-                    continue;
-                }
-            };
-            let Finish::Asks(open) = finish else {
-                return finish;
+            });
+            let open = match finish.await {
+                Finish::Asks(open) => open,
+                finish => return finish,
             };
             rounds += 1;
             if rounds > self.inner.limits.rounds {

@@ -60,6 +60,8 @@ struct Inner {
     used: HashSet<(Namespace, Key)>,
     /// `memo` and `once` that have begun and not ended.
     busy: usize,
+    /// The earlier era: pages that are being visited.
+    visiting: usize,
     ended: Option<End>,
     /// A misuse that the running `memo` or `once` cannot survive: it waits for itself.
     nested: Option<Name>,
@@ -115,6 +117,7 @@ impl FlowCell {
             put: HashMap::new(),
             used: HashSet::new(),
             busy: 0,
+            visiting: 0,
             ended: None,
             nested: None,
             waker: None,
@@ -318,9 +321,18 @@ impl FlowCell {
         })
     }
 
-    /// Whether questions are on the line that have no answer yet.
+    /// Whether somebody is waited for: questions are on the line that have no answer yet, or a page is being visited.
     pub(crate) fn awaits_answers(&self) -> bool {
-        self.inner().put.values().any(|put| !put.arrived)
+        let inner = self.inner();
+        inner.visiting > 0 || inner.put.values().any(|put| !put.arrived)
+    }
+
+    /// Says that a page is being visited, until the guard is dropped.
+    pub(crate) fn visiting(self: &Arc<Self>) -> Visiting {
+        self.inner().visiting += 1;
+        Visiting {
+            cell: Arc::clone(self),
+        }
     }
 
     /// Whether the answer to `key` has arrived on the line; its question is then forgotten there. The waker is woken otherwise.
@@ -481,6 +493,17 @@ impl Drop for Inside {
 /// A `memo` or a `once` that runs.
 pub(crate) struct Busy {
     cell: Arc<FlowCell>,
+}
+
+/// A page that is being visited.
+pub(crate) struct Visiting {
+    cell: Arc<FlowCell>,
+}
+
+impl Drop for Visiting {
+    fn drop(&mut self) {
+        self.cell.inner().visiting -= 1;
+    }
 }
 
 impl Drop for Busy {

@@ -23,8 +23,10 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mrtr_protocol::Kind;
+use mrtr_protocol::earlier::ElicitationCompleteParams;
+use mrtr_protocol::{Kind, method};
 use mrtr_state::Principal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,6 +39,9 @@ use self::end::{End, Name};
 use crate::error::ToolError;
 use crate::page::{Pages, Visit, VisitError};
 use crate::question::{Answer, PageVisit, Question, QuestionError};
+
+/// How often the record of visits is asked whether a page is done with, while a call of the earlier era waits for that.
+const VISIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A handler's way to ask the client side, and to remember between rounds. An extractor; needs a codec.
 ///
@@ -127,21 +132,47 @@ impl Flow {
             };
             pages.visits().open(visit).await?;
             let done = pages.visits().is_done(&handle).await?;
-            Ok::<_, VisitError>((pages.url(&handle), done))
+            Ok::<_, VisitError>((handle, done))
         };
         let visited = visited.await;
         drop(busy);
-        match visited {
-            Ok((url, done)) => {
-                self.ask(key.clone(), PageVisit { message, url, done })
-                    .await
+        let (handle, done) = match visited {
+            Ok(visited) => visited,
+            Err(error) => return self.no_visits(&error).await,
+        };
+        let visit = PageVisit {
+            message,
+            url: pages.url(&handle),
+            done,
+            elicitation: self.cell.line.as_ref().map(|_| handle.clone()),
+        };
+        let answer = self.ask(key.clone(), visit).await;
+        match (&answer, &self.cell.line) {
+            (Answer::Accept(()), Some(line)) if !done => {
+                if let Err(error) = self.until_visited(pages, &handle).await {
+                    return self.no_visits(&error).await;
+                }
+                let complete = ElicitationCompleteParams::new(handle);
+                line.notify(method::ELICITATION_COMPLETE, &complete);
             }
-            Err(error) => {
-                tracing::error!(%error, "a page cannot be asked for");
-                self.cell.end(End::NoVisits);
-                pending().await
-            }
+            _ => {}
         }
+        answer
+    }
+
+    async fn no_visits(&self, error: &VisitError) -> Answer<()> {
+        tracing::error!(%error, "a page cannot be asked for");
+        self.cell.end(End::NoVisits);
+        pending().await
+    }
+
+    /// The earlier era: the call stays open until the page is done with. It ends as an unanswered question does.
+    async fn until_visited(&self, pages: &Pages, handle: &str) -> Result<(), VisitError> {
+        let _visiting = self.cell.visiting();
+        while !pages.visits().is_done(handle).await? {
+            tokio::time::sleep(VISIT_PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Whether this request's client declared that it can be asked questions of `kind`.
