@@ -2,7 +2,7 @@
 
 use mrtr_server::protocol::Role;
 use mrtr_server::{
-    Args, ContentBlock, Flow, Form, PromptMessage, ResourceContents, ServerBuilder, prompt,
+    Args, ContentBlock, Flow, Form, Partial, PromptMessage, ResourceContents, ServerBuilder, prompt,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +13,11 @@ pub(crate) fn add(server: ServerBuilder) -> ServerBuilder {
     server
         .prompt(prompt("test_simple_prompt", simple).description("Has no arguments."))
         .prompt(
-            prompt("test_prompt_with_arguments", arguments).description("Repeats its arguments."),
+            prompt("test_prompt_with_arguments", arguments)
+                .description("Repeats its arguments.")
+                .complete("arg1", async |typed: Partial| {
+                    typed.matching(["testValue1", "another value"])
+                }),
         )
         .prompt(
             prompt("test_prompt_with_embedded_resource", embedded)

@@ -18,6 +18,7 @@ mod people;
 mod sabotage;
 mod sections;
 mod servers;
+mod session;
 mod wire;
 
 use std::fmt;

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use mrtr_ledger::Ledger as _;
 use mrtr_ledger_sqlite::SqliteLedger;
+use serde::Deserialize;
 use stage::record::{Entry, Record};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::Fault;
@@ -33,12 +35,20 @@ pub(crate) struct Plan {
     data: Arc<TempDir>,
 }
 
+/// The tasks and threads of a server.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Census {
+    pub(crate) tasks: usize,
+    pub(crate) threads: usize,
+}
+
 /// A server that runs. Killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) url: String,
     /// Where its pages are, if it has any.
     pub(crate) pages: Option<String>,
+    census: String,
     plan: Plan,
     child: Child,
     stage: Stage,
@@ -69,13 +79,14 @@ impl Stage {
         let mut lines = BufReader::new(stdout).lines();
         let announced = tokio::time::timeout(START, async {
             let url = announced(&mut lines, "listening on ").await?;
+            let census = announced(&mut lines, "census on ").await?;
             let pages = match plan.example {
                 "link-account" => Some(announced(&mut lines, "pages on ").await?),
                 _ => None,
             };
-            Ok::<_, Fault>((url, pages))
+            Ok::<_, Fault>((url, census, pages))
         });
-        let (url, pages) = match announced.await {
+        let (url, census, pages) = match announced.await {
             Ok(Ok(announced)) => announced,
             Ok(Err(fault)) => return Err(Fault(format!("{} {fault}", plan.example))),
             Err(_) => {
@@ -88,6 +99,7 @@ impl Stage {
         Ok(Server {
             url,
             pages,
+            census,
             plan: plan.clone(),
             child,
             stage: self.clone(),
@@ -120,7 +132,8 @@ impl Stage {
 
     fn command(&self, plan: &Plan) -> Command {
         let mut command = Command::new(self.binary(plan.example));
-        command.arg("--until-stdin-closes").args(&plan.flags);
+        command.args(["--until-stdin-closes", "--census"]);
+        command.args(&plan.flags);
         if plan.example != "greedy" {
             command.arg("--data").arg(plan.data.path());
             for guard in &self.without {
@@ -170,6 +183,25 @@ impl Server {
     /// The path of a file in the data directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.plan.path(name)
+    }
+
+    /// What stays there for as long as one looks: the fewest tasks and the fewest threads in a second.
+    pub(crate) async fn census(&self) -> Result<Census, Fault> {
+        let mut fewest = self.count().await?;
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let now = self.count().await?;
+            fewest.tasks = fewest.tasks.min(now.tasks);
+            fewest.threads = fewest.threads.min(now.threads);
+        }
+        Ok(fewest)
+    }
+
+    async fn count(&self) -> Result<Census, Fault> {
+        let mut connection = TcpStream::connect(&self.census).await?;
+        let mut counts = Vec::new();
+        connection.read_to_end(&mut counts).await?;
+        Ok(serde_json::from_slice(&counts)?)
     }
 
     /// Ends the process as a power cut would, with SIGKILL.

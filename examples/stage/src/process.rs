@@ -10,11 +10,12 @@ use tracing_subscriber::EnvFilter;
 
 use crate::arguments::{Arguments, UsageError};
 
-/// What the flags `--listen` and `--until-stdin-closes` say.
+/// What the flags `--listen`, `--until-stdin-closes` and `--census` say.
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
     listen: SocketAddr,
     until_stdin_closes: bool,
+    census: bool,
 }
 
 impl Process {
@@ -37,19 +38,23 @@ impl Process {
                 .value("--listen")?
                 .unwrap_or((Ipv4Addr::LOCALHOST, 0).into()),
             until_stdin_closes: arguments.flag("--until-stdin-closes"),
+            census: arguments.flag("--census"),
         })
     }
 
-    /// Listens, and says where: the one line on stdout.
+    /// Listens, and says where: the one line on stdout, or with `--census` the first of two.
     ///
     /// # Errors
     ///
-    /// Where the address cannot be listened on.
+    /// Where an address cannot be listened on.
     pub async fn listen(&self) -> io::Result<TcpListener> {
         let listener = TcpListener::bind(self.listen).await?;
         let address = listener.local_addr()?;
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "listening on http://{address}/mcp")?;
+        if self.census {
+            writeln!(stdout, "census on {}", census()?)?;
+        }
         stdout.flush()?;
         Ok(listener)
     }
@@ -79,6 +84,30 @@ impl Process {
             });
         }
     }
+}
+
+/// Tells whoever connects how many tasks and threads there are: one JSON object, and the end of the connection. It has a
+/// thread of its own, so that it counts nothing that it adds itself, and returns where it listens.
+fn census() -> io::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let tasks = tokio::runtime::Handle::current().metrics();
+    std::thread::Builder::new()
+        .name("census".to_owned())
+        .spawn(move || {
+            for connection in listener.incoming() {
+                let counts =
+                    serde_json::json!({ "tasks": tasks.num_alive_tasks(), "threads": threads() });
+                // Whoever did not wait for the answer did not want it.
+                let _ = connection.and_then(|mut to| to.write_all(counts.to_string().as_bytes()));
+            }
+        })?;
+    Ok(address)
+}
+
+/// This process's threads; 0 where the system does not tell.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
 async fn interrupted() {

@@ -4,6 +4,7 @@ mod answers;
 mod attack;
 mod client;
 mod effects;
+mod eras;
 mod expense;
 mod kinds;
 mod kitchen;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> Vec<Case> {
         kinds::cases(),
         url::cases(),
         kitchen::cases(),
+        eras::cases(),
         wiring::cases(),
     ];
     sections.into_iter().flatten().collect()
