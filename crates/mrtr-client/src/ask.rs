@@ -1,4 +1,6 @@
-//! Putting a round's questions to the host's handlers.
+//! Putting a server's questions to the host's handlers: those of a round, and those that a server of the earlier era sends as requests.
+
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use mrtr_protocol::{InputRequest, Kind};
@@ -8,6 +10,7 @@ use crate::answer::{CheckedForm, checked_url};
 use crate::client::Client;
 use crate::error::{Abandoned, AnswerError, CallError, QuestionProblem};
 use crate::handler::{FormHandler, FormQuestion, Refusal, ServerLabel};
+use crate::host::Host;
 use crate::page::{CheckedPage, UrlHandler, UrlQuestion};
 use crate::pending::PendingCall;
 use crate::roots::{self, RootsHandler, RootsQuestion};
@@ -17,20 +20,14 @@ use crate::target::Target;
 impl Client {
     /// Puts every open question to its handler, all at the same time. One that cannot be asked stops all of them before the first prompt.
     pub(crate) async fn ask(&self, mut pending: PendingCall) -> Result<PendingCall, CallError> {
-        let label = ServerLabel {
-            url: self.inner.url.clone(),
-            label: self.inner.label.clone(),
-            self_reported: pending.self_reported.clone(),
-        };
+        let host = &self.inner.host;
+        let label = host.server_label(pending.self_reported.clone());
         let open = pending
             .requests
             .iter()
             .filter(|(key, _)| pending.answers.get(key).is_none());
         let prepared: Result<Vec<_>, Abandoned> = open
-            .map(|(key, request)| {
-                let repeated = pending.repeated(key);
-                self.prepare(key, request, repeated)
-            })
+            .map(|(key, request)| host.prepare(key, request, pending.repeated(key)))
             .collect();
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -43,7 +40,7 @@ impl Client {
         };
         let prompts = prepared
             .into_iter()
-            .map(|prompt| prompt.put(&pending.target, &label));
+            .map(|prompt| prompt.put(Some(&pending.target), &label));
         match try_join_all(prompts).await {
             Ok(answers) => {
                 for (key, answer) in answers {
@@ -51,31 +48,33 @@ impl Client {
                 }
                 Ok(pending)
             }
-            Err(Stopped::Refused(why)) => Err(CallError::Abandoned {
-                why,
+            Err((key, NoAnswer::Refusal(refusal))) => Err(CallError::Abandoned {
+                why: Abandoned::Refused { key, refusal },
                 pending: Box::new(pending),
             }),
-            Err(Stopped::Invalid { key, problem }) => Err(CallError::InvalidAnswer {
+            Err((key, NoAnswer::Invalid(problem))) => Err(CallError::InvalidAnswer {
                 key,
                 problem,
                 pending: Box::new(pending),
             }),
         }
     }
+}
 
+impl Host {
     /// Reads a question in full and finds its handler; nothing is shown to anyone yet.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         key: &str,
         request: &InputRequest,
         repeated: u32,
-    ) -> Result<Prompt<'_>, Abandoned> {
+    ) -> Result<Prompt, Abandoned> {
         let question = |problem: QuestionProblem| Abandoned::Question {
             key: key.to_owned(),
             problem,
         };
         let kind = request.kind().map_err(|error| question(error.into()))?;
-        let handlers = &self.inner.handlers;
+        let handlers = &self.handlers;
         let unhandled = || Abandoned::Unhandled {
             key: key.to_owned(),
             kind,
@@ -85,20 +84,20 @@ impl Client {
         }
         let question = match kind {
             Kind::Form => Prepared::Form {
-                form: CheckedForm::read(request).map_err(question)?,
-                handler: handlers.form.as_deref().ok_or_else(unhandled)?,
+                form: Box::new(CheckedForm::read(request).map_err(question)?),
+                handler: handlers.form.clone().ok_or_else(unhandled)?,
             },
             Kind::Url => Prepared::Url {
                 page: CheckedPage::read(request).map_err(question)?,
                 repeated,
-                handler: handlers.url.as_deref().ok_or_else(unhandled)?,
+                handler: handlers.url.clone().ok_or_else(unhandled)?,
             },
             Kind::Sampling | Kind::SamplingWithTools => Prepared::Sampling {
                 question: Box::new(CheckedSampling::read(request).map_err(question)?),
-                handler: handlers.sampling.as_deref().ok_or_else(unhandled)?,
+                handler: handlers.sampling.clone().ok_or_else(unhandled)?,
             },
             Kind::Roots => Prepared::Roots {
-                handler: handlers.roots.as_deref().ok_or_else(unhandled)?,
+                handler: handlers.roots.clone().ok_or_else(unhandled)?,
             },
             _ => return Err(unhandled()),
         };
@@ -110,38 +109,32 @@ impl Client {
 }
 
 /// A question that is ready to be asked.
-struct Prompt<'a> {
+pub(crate) struct Prompt {
     key: String,
-    question: Prepared<'a>,
+    question: Prepared,
 }
 
-enum Prepared<'a> {
+enum Prepared {
     Form {
-        form: CheckedForm,
-        handler: &'a dyn FormHandler,
+        form: Box<CheckedForm>,
+        handler: Arc<dyn FormHandler>,
     },
     Url {
         page: CheckedPage,
         repeated: u32,
-        handler: &'a dyn UrlHandler,
+        handler: Arc<dyn UrlHandler>,
     },
     Sampling {
         question: Box<CheckedSampling>,
-        handler: &'a dyn SamplingHandler,
+        handler: Arc<dyn SamplingHandler>,
     },
     Roots {
-        handler: &'a dyn RootsHandler,
+        handler: Arc<dyn RootsHandler>,
     },
 }
 
-/// Why a round's questions were not all answered.
-enum Stopped {
-    Refused(Abandoned),
-    Invalid { key: String, problem: AnswerError },
-}
-
-/// Why one was not.
-enum NoAnswer {
+/// Why a question has no answer.
+pub(crate) enum NoAnswer {
     Refusal(Refusal),
     Invalid(AnswerError),
 }
@@ -158,32 +151,29 @@ impl From<AnswerError> for NoAnswer {
     }
 }
 
-impl Prompt<'_> {
-    async fn put(
+impl Prompt {
+    /// Puts the question, and gives its key back with the handler's answer, checked, as it goes onto the wire.
+    pub(crate) async fn put(
         self,
-        target: &Target,
+        target: Option<&Target>,
         server: &ServerLabel,
-    ) -> Result<(String, Box<RawValue>), Stopped> {
+    ) -> Result<(String, Box<RawValue>), (String, NoAnswer)> {
         let Self { key, question } = self;
         match question.put(&key, target, server).await {
             Ok(raw) => Ok((key, raw)),
-            Err(NoAnswer::Refusal(refusal)) => {
-                Err(Stopped::Refused(Abandoned::Refused { key, refusal }))
-            }
-            Err(NoAnswer::Invalid(problem)) => Err(Stopped::Invalid { key, problem }),
+            Err(why) => Err((key, why)),
         }
     }
 }
 
-impl Prepared<'_> {
-    /// The handler's answer, checked, as it goes onto the wire.
+impl Prepared {
     async fn put(
         self,
         key: &str,
-        target: &Target,
+        target: Option<&Target>,
         server: &ServerLabel,
     ) -> Result<Box<RawValue>, NoAnswer> {
-        let (server, target, key) = (server.clone(), target.clone(), key.to_owned());
+        let (server, target, key) = (server.clone(), target.cloned(), key.to_owned());
         Ok(match self {
             Self::Form { form, handler } => {
                 let question = FormQuestion {

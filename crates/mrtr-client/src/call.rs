@@ -1,26 +1,28 @@
 //! The loop of a multi round-trip request (*Multi Round-Trip Requests, Client Requirements*): `tools/call`, `prompts/get` and
 //! `resources/read` alike.
 
-use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use http::HeaderName;
+use mrtr_protocol::earlier::EarlierRevision;
 use mrtr_protocol::mrtr::RoundError;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
-    CallToolParams, CallToolResult, GetPromptParams, GetPromptResult, InputRequiredResult,
-    JsonObject, KnownError, ReadResourceParams, ReadResourceResult, ResultType, code, headers,
+    CallToolResult, GetPromptResult, InputRequiredResult, JsonObject, KnownError,
+    ReadResourceResult, ResultType, code,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::answer::{arguments, prompt_arguments};
 use crate::client::Client;
+use crate::era::Era;
 use crate::error::{Abandoned, CallError, ProtocolError, RequestError};
-use crate::exchange::Headers;
+use crate::exchange::Answered;
+use crate::outgoing::Headers;
 use crate::pending::PendingCall;
 use crate::target::{Completed, Target};
 
@@ -110,7 +112,7 @@ impl Client {
         target: Target,
         arguments: Option<JsonObject>,
     ) -> Result<T, CallError> {
-        let first = PendingCall::first(&self.inner.url, target, arguments);
+        let first = PendingCall::first(&self.inner.host.endpoint, target, arguments);
         match self.send(first, read_known).await? {
             Step::Done(result) => Ok(result),
             Step::InputRequired(pending) => self.run(*pending, 1, read_known).await,
@@ -145,7 +147,7 @@ impl Client {
     ) -> Result<Progress, CallError> {
         let arguments = self::arguments(&arguments).map_err(CallError::Arguments)?;
         let target = Target::Tool(tool.to_owned());
-        let first = PendingCall::first(&self.inner.url, target, arguments);
+        let first = PendingCall::first(&self.inner.host.endpoint, target, arguments);
         Ok(self.send(first, Completed::read).await?.into())
     }
 
@@ -161,7 +163,7 @@ impl Client {
     ) -> Result<Progress, CallError> {
         let arguments = prompt_arguments(&arguments).map_err(CallError::Arguments)?;
         let target = Target::Prompt(prompt.to_owned());
-        let first = PendingCall::first(&self.inner.url, target, arguments);
+        let first = PendingCall::first(&self.inner.host.endpoint, target, arguments);
         Ok(self.send(first, Completed::read).await?.into())
     }
 
@@ -172,7 +174,7 @@ impl Client {
     /// [`CallError`].
     pub async fn begin_resource(&self, uri: &str) -> Result<Progress, CallError> {
         let target = Target::Resource(uri.to_owned());
-        let first = PendingCall::first(&self.inner.url, target, None);
+        let first = PendingCall::first(&self.inner.host.endpoint, target, None);
         Ok(self.send(first, Completed::read).await?.into())
     }
 
@@ -194,7 +196,7 @@ impl Client {
         pending: PendingCall,
         read: Read<T>,
     ) -> Result<Step<T>, CallError> {
-        if pending.endpoint != self.inner.url {
+        if pending.endpoint != self.inner.host.endpoint {
             return Err(CallError::OtherServer {
                 pending: Box::new(pending),
             });
@@ -203,6 +205,12 @@ impl Client {
         if let Some(key) = open {
             return Err(CallError::Unanswered {
                 key,
+                pending: Box::new(pending),
+            });
+        }
+        if let Some(key) = pending.page_not_visited().map(str::to_owned) {
+            return Err(CallError::Abandoned {
+                why: Abandoned::PageDeclined { key },
                 pending: Box::new(pending),
             });
         }
@@ -230,7 +238,7 @@ impl Client {
     ) -> Result<T, CallError> {
         loop {
             // Before a prompt is shown: a person should not answer what will not be sent.
-            if let Some(limit) = self.inner.max_rounds
+            if let Some(limit) = self.inner.host.limits.max_rounds
                 && rounds > limit
             {
                 return Err(CallError::Abandoned {
@@ -239,7 +247,7 @@ impl Client {
                 });
             }
             let asked = pending.requests.len();
-            if let Some(limit) = self.inner.max_questions
+            if let Some(limit) = self.inner.host.limits.max_questions
                 && asked > limit
             {
                 return Err(CallError::Abandoned {
@@ -251,11 +259,24 @@ impl Client {
                 tokio::time::sleep(pause(pending.state_only)).await;
             } else {
                 let begun = Instant::now();
+                let keys = pending.requests.iter().map(|(key, _)| key);
+                let visit = pending
+                    .pages_first
+                    .then(|| self.inner.host.visits.expect(keys));
                 pending = self.ask(pending).await?;
                 // The person is in the browser, and the server cannot know more than it did. Whatever time they took counts.
                 let repeats = pending.accepted_again();
-                if repeats > 0 {
-                    tokio::time::sleep_until(begun + page_pause(repeats)).await;
+                match visit {
+                    Some(_) if pending.page_not_visited().is_some() => {}
+                    // It may say so before the time is over.
+                    Some(visit) => {
+                        let pause = page_pause(repeats.saturating_add(1));
+                        let _ = tokio::time::timeout_at(begun + pause, visit.all_done()).await;
+                    }
+                    None if repeats > 0 => {
+                        tokio::time::sleep_until(begun + page_pause(repeats)).await;
+                    }
+                    None => {}
                 }
             }
             match self.resume_with(pending, read).await? {
@@ -268,11 +289,11 @@ impl Client {
 
     /// Sends one round and reads what came of it. The call is kept until that is read.
     async fn send<T>(&self, pending: PendingCall, read: Read<T>) -> Result<Step<T>, CallError> {
-        let result = match self.exchange_round(&pending).await {
-            Ok(result) => result,
-            Err(error) => return Err(failed(error, pending)),
+        let answered = match self.exchange_round(&pending).await {
+            Ok(answered) => answered,
+            Err(error) => return self.visit_first(error, pending),
         };
-        match Answer::read(&pending.target, &result, read) {
+        match Answer::read(&pending.target, &answered, read) {
             Ok(Answer::Result(result)) => Ok(Step::Done(result)),
             Ok(Answer::Round(round)) => {
                 let next = pending.next(round);
@@ -287,103 +308,70 @@ impl Client {
         }
     }
 
+    /// A server of revision 2025-11-25 may want pages visited before it takes the call: a round of its own kind.
+    fn visit_first<T>(
+        &self,
+        error: RequestError,
+        pending: PendingCall,
+    ) -> Result<Step<T>, CallError> {
+        let pages = match &error {
+            RequestError::Rpc(error)
+                if self.era() == Some(Era::Earlier(EarlierRevision::V2025_11_25)) =>
+            {
+                match error.known() {
+                    Some(KnownError::UrlElicitationRequired(data)) => data.elicitations,
+                    _ => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        };
+        match pending.after_pages(pages) {
+            Ok(next) => Ok(Step::InputRequired(Box::new(next))),
+            Err(pending) => Err(failed(error, *pending)),
+        }
+    }
+
     /// Sends one round. When the server says that headers are missing, which it says before it does anything, the list of tools is asked
     /// for what they are, and the round is sent once more (*Streamable HTTP, Client Behavior*).
-    async fn exchange_round(&self, pending: &PendingCall) -> Result<Box<RawValue>, RequestError> {
-        let headers = self.headers(pending)?;
-        let sent = self.exchange_with(pending, headers.clone()).await;
-        let (tool, error) = match (&pending.target, sent) {
-            (Target::Tool(tool), Err(RequestError::Rpc(error)))
-                if error.error.code == code::HEADER_MISMATCH =>
-            {
-                (tool, error)
-            }
-            (_, other) => return other,
+    async fn exchange_round(&self, pending: &PendingCall) -> Result<Answered, RequestError> {
+        let mut outgoing = pending.outgoing()?;
+        let Target::Tool(tool) = &pending.target else {
+            return self.exchange(&outgoing).await;
+        };
+        outgoing.headers = self.headers(tool, pending)?;
+        let error = match self.exchange(&outgoing).await {
+            Err(RequestError::Rpc(error)) if error.error.code == code::HEADER_MISMATCH => error,
+            other => return other,
         };
         // Without a new list the first error is the better one to tell.
         if self.look_up_headers(tool).await.is_err() {
             return Err(error.into());
         }
-        let fresh = self.headers(pending)?;
-        if fresh == headers {
-            Err(error.into())
-        } else {
-            self.exchange_with(pending, fresh).await
+        let fresh = self.headers(tool, pending)?;
+        if fresh == outgoing.headers {
+            return Err(error.into());
         }
+        outgoing.headers = fresh;
+        self.exchange(&outgoing).await
     }
 
-    /// The name or URI, and the arguments that a tool wants in headers.
-    fn headers(&self, pending: &PendingCall) -> Result<Headers, RequestError> {
-        let name = (
-            HeaderName::from_static(headers::NAME),
-            headers::encode(pending.target.name()).into_owned(),
-        );
-        let mut all = vec![name];
-        if let Target::Tool(tool) = &pending.target
-            && let Some(wanted) = self.param_headers(tool)
-        {
-            let unwritable =
-                |error: &dyn std::fmt::Display| RequestError::Unwritable(error.to_string());
-            let values = wanted.values(pending.arguments.as_ref());
-            for (name, value) in values.map_err(|error| unwritable(&error))? {
+    /// The arguments that a tool wants in headers.
+    fn headers(&self, tool: &str, pending: &PendingCall) -> Result<Headers, RequestError> {
+        let Some(wanted) = self.param_headers(tool) else {
+            return Ok(Vec::new());
+        };
+        let unwritable =
+            |error: &dyn std::fmt::Display| RequestError::Unwritable(error.to_string());
+        let values = wanted
+            .values(pending.arguments.as_ref())
+            .map_err(|error| unwritable(&error))?;
+        values
+            .into_iter()
+            .map(|(name, value)| {
                 let name = HeaderName::try_from(name).map_err(|error| unwritable(&error))?;
-                all.push((name, value));
-            }
-        }
-        Ok(all)
-    }
-
-    async fn exchange_with(
-        &self,
-        pending: &PendingCall,
-        headers: Headers,
-    ) -> Result<Box<RawValue>, RequestError> {
-        let raw = |error: serde_json::Error| RequestError::Unwritable(error.to_string());
-        let state = pending
-            .state
-            .as_ref()
-            .map(to_raw_value)
-            .transpose()
-            .map_err(raw)?;
-        let answers = (!pending.answers.is_empty())
-            .then(|| to_raw_value(&pending.answers))
-            .transpose()
-            .map_err(raw)?;
-        let arguments = pending.arguments.as_ref().map(JsonObject::as_raw);
-        let (input_responses, request_state) = (answers.as_deref(), state.as_deref());
-        let meta: Option<&RawValue> = Some(&self.inner.meta);
-        let method = pending.target.method();
-        match &pending.target {
-            Target::Tool(name) => {
-                let params = CallToolParams {
-                    name: Cow::Borrowed(name),
-                    arguments,
-                    input_responses,
-                    request_state,
-                    meta,
-                };
-                self.exchange(method, headers, &params).await
-            }
-            Target::Prompt(name) => {
-                let params = GetPromptParams {
-                    name: Cow::Borrowed(name),
-                    arguments,
-                    input_responses,
-                    request_state,
-                    meta,
-                };
-                self.exchange(method, headers, &params).await
-            }
-            Target::Resource(uri) => {
-                let params = ReadResourceParams {
-                    uri: Cow::Borrowed(uri),
-                    input_responses,
-                    request_state,
-                    meta,
-                };
-                self.exchange(method, headers, &params).await
-            }
-        }
+                Ok((name, value))
+            })
+            .collect()
     }
 }
 
@@ -394,11 +382,13 @@ enum Answer<T> {
 }
 
 impl<T> Answer<T> {
-    fn read(target: &Target, result: &RawValue, read: Read<T>) -> Result<Self, ProtocolError> {
+    fn read(target: &Target, answered: &Answered, read: Read<T>) -> Result<Self, ProtocolError> {
         // The type first: a round with a member of a result in it is still a round.
-        match ResultType::of(result)? {
-            ResultType::Complete => read(target, result).map(Self::Result),
-            ResultType::InputRequired => Ok(Self::Round(InputRequiredResult::parse(result)?)),
+        match answered.kind()? {
+            ResultType::Complete => read(target, &answered.result).map(Self::Result),
+            ResultType::InputRequired => {
+                Ok(Self::Round(InputRequiredResult::parse(&answered.result)?))
+            }
         }
     }
 }
@@ -407,7 +397,11 @@ impl<T> Answer<T> {
 fn failed(error: RequestError, pending: PendingCall) -> CallError {
     let pending = Box::new(pending);
     match error {
-        RequestError::NotSent(_) => CallError::NotSent {
+        RequestError::SessionLost => CallError::SessionLost { pending },
+        RequestError::StateOfTheModernEra => CallError::OtherServer { pending },
+        RequestError::NotSent(_)
+        | RequestError::Handshake(_)
+        | RequestError::NotInThisEra { .. } => CallError::NotSent {
             pending,
             source: error,
         },

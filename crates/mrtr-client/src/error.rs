@@ -13,6 +13,7 @@ use mrtr_protocol::sampling::ConversationError;
 use mrtr_protocol::strict::Violation;
 use mrtr_protocol::{ErrorObject, Kind, KnownError};
 
+use crate::era::Era;
 use crate::handler::Refusal;
 use crate::page::UrlProblem;
 use crate::pending::{PendingCall, Repeat};
@@ -60,6 +61,26 @@ pub enum RequestError {
     /// The request cannot be written.
     #[error("the request cannot be written: {0}")]
     Unwritable(String),
+    /// No session could be opened, so nothing of the request itself was sent. The earlier era only.
+    #[error("no session could be opened: {0}")]
+    Handshake(#[source] Box<RequestError>),
+    /// The server does not know the session any more, and did not look at the request. The next request opens another session. The earlier
+    /// era only.
+    #[error(
+        "the server does not know the session any more and refused the request; the next one opens a new session"
+    )]
+    SessionLost,
+    /// The request answers a round of the modern era, and the server speaks the earlier one (by now). Nothing was sent.
+    #[error("the request answers a round of the modern era, and the server speaks the earlier one")]
+    StateOfTheModernEra,
+    /// The server speaks an era that has no such request. Nothing was sent.
+    #[error("{method} does not exist in revision {era}, which the server speaks")]
+    NotInThisEra {
+        /// The method.
+        method: &'static str,
+        /// The era.
+        era: Era,
+    },
 }
 
 /// What to do about a status.
@@ -70,7 +91,7 @@ fn advice(status: StatusCode) -> &'static str {
         }
         401 => "; the bearer token is missing, wrong or expired",
         403 => "; the server does not allow this caller, or this Origin or Host",
-        404 | 405 => "; this is not an MCP endpoint of revision 2026-07-28: check the path",
+        404 | 405 => "; this is not an MCP endpoint: check the path",
         413 => "; the request is too large for the server",
         429 => "; too many requests: wait before the next",
         _ => "",
@@ -176,6 +197,15 @@ pub enum ProtocolError {
         /// The method.
         method: &'static str,
     },
+    /// A version that this side did not propose and does not speak. The earlier era only.
+    #[error("the server speaks revision {offered:?}, which this client does not")]
+    Revision {
+        /// The version.
+        offered: String,
+    },
+    /// A session id with other than visible ASCII characters, or more than 1024 of them. The earlier era only.
+    #[error("the server's session id is none that a header can carry back")]
+    SessionId,
     /// A list whose pages repeat, or do not end.
     #[error("the server's list does not end")]
     EndlessPages,
@@ -190,7 +220,7 @@ pub enum CallError {
         "the arguments cannot be sent: {0}; a tool takes an object, and a prompt an object of strings"
     )]
     Arguments(String),
-    /// Nothing of this round was sent. Resuming is safe.
+    /// Nothing of this round was sent, or nothing but the opening of a session. Resuming is safe.
     #[error("nothing was sent: {source}; resume the call when the server can be reached")]
     NotSent {
         /// The call, with its answers.
@@ -266,7 +296,17 @@ pub enum CallError {
         /// The call.
         pending: Box<PendingCall>,
     },
-    /// A call was resumed at another server than it began at. Nothing was sent: its state is that server's.
+    /// The server does not know the session any more, and did not look at the request. Resuming opens a new session, in which the call is a
+    /// new one. The earlier era only.
+    #[error(
+        "the server does not know the session any more and refused the call; resume it to call again in a new session"
+    )]
+    SessionLost {
+        /// The call as it was sent.
+        pending: Box<PendingCall>,
+    },
+    /// A call was resumed at another server than it began at, or with a state at a server that speaks the earlier era now. Nothing was
+    /// sent: the state is that server's.
     #[error("the call began at another server; resume it with a client for that one")]
     OtherServer {
         /// The call.
@@ -288,6 +328,7 @@ impl CallError {
             | Self::Abandoned { pending, .. }
             | Self::InvalidAnswer { pending, .. }
             | Self::Unanswered { pending, .. }
+            | Self::SessionLost { pending }
             | Self::OtherServer { pending } => Some(pending),
         }
     }
@@ -305,6 +346,7 @@ impl CallError {
             | Self::Abandoned { pending, .. }
             | Self::InvalidAnswer { pending, .. }
             | Self::Unanswered { pending, .. }
+            | Self::SessionLost { pending }
             | Self::OtherServer { pending } => Some(*pending),
         }
     }
@@ -356,6 +398,12 @@ pub enum Abandoned {
         key: String,
         /// Its kind.
         kind: Kind,
+    },
+    /// The server wants a page visited before it takes the call, and the person did not consent to it. The earlier era only.
+    #[error("the page {key:?}, which the server wants visited first, was declined")]
+    PageDeclined {
+        /// The server's id for it.
+        key: String,
     },
     /// The question cannot be put to anyone.
     #[error("the question {key:?} cannot be asked: {problem}")]

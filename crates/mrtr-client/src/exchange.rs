@@ -1,218 +1,156 @@
-//! One request and its response (*Streamable HTTP, Sending and Receiving Messages*).
+//! One request and its response, whatever the era and the transport.
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use mrtr_protocol::jsonrpc::write_request;
-use mrtr_protocol::{ErrorObject, Incoming, REVISION, RequestId, Response, headers, strict};
-use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mrtr_protocol::object::read;
+use mrtr_protocol::{ProgressToken, RequestId, ResultType};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::client::Client;
-use crate::error::{ProtocolError, RequestError, RpcError};
-use crate::sse::SseReader;
-use crate::transport::{ResponseBody, TransportError};
+use crate::client::{Client, Link};
+use crate::error::{ProtocolError, RequestError};
+use crate::notices::Watch;
+use crate::outgoing::Outgoing;
+use crate::patience::Patience;
 
-/// Headers beyond those that every request has.
-pub(crate) type Headers = Vec<(HeaderName, String)>;
+/// A result, and in which era it was given.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) result: Box<RawValue>,
+    /// Only a modern result says what it is; in the earlier era every result is complete.
+    pub(crate) is_modern: bool,
+}
 
-impl From<TransportError> for RequestError {
-    fn from(error: TransportError) -> Self {
-        match error {
-            TransportError::NotSent(_) => Self::NotSent(error),
-            TransportError::Interrupted(_) => Self::Interrupted(error),
+impl Answered {
+    pub(crate) fn modern(result: Box<RawValue>) -> Self {
+        Self {
+            result,
+            is_modern: true,
+        }
+    }
+
+    pub(crate) fn earlier(result: Box<RawValue>) -> Self {
+        Self {
+            result,
+            is_modern: false,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Result<ResultType, ProtocolError> {
+        if self.is_modern {
+            Ok(ResultType::of(&self.result)?)
+        } else {
+            Ok(ResultType::Complete)
+        }
+    }
+
+    /// Reads the result of a method that may not ask.
+    pub(crate) fn complete<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+    ) -> Result<T, RequestError> {
+        match self.kind()? {
+            ResultType::Complete => {
+                read(&self.result).map_err(|_| ProtocolError::Result { method }.into())
+            }
+            ResultType::InputRequired => Err(ProtocolError::RoundNotAllowed.into()),
         }
     }
 }
 
-impl Client {
-    /// Sends one request under a new id and reads its response. Dropping the future closes the stream, which cancels the request.
-    pub(crate) async fn exchange<P: Serialize>(
-        &self,
-        method: &str,
-        more: Headers,
-        params: &P,
-    ) -> Result<Box<RawValue>, RequestError> {
-        self.exchange_counted(method, more, params, None).await
-    }
+/// A count of bytes up to a limit, which several responses may share.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    limit: usize,
+    taken: AtomicUsize,
+}
 
-    /// The same with a count of bytes that several requests share: all of their bodies together have the limit of one.
-    pub(crate) async fn exchange_counted<P: Serialize>(
-        &self,
-        method: &str,
-        more: Headers,
-        params: &P,
-        taken: Option<&mut usize>,
-    ) -> Result<Box<RawValue>, RequestError> {
-        let id = self.next_id();
-        let body = write_request(&id, method, params)
-            .map_err(|error| RequestError::Unwritable(error.to_string()))?;
-        let request = self
-            .http_request(method, more, body.into())
-            .map_err(|error| RequestError::Unwritable(error.to_string()))?;
-        tracing::debug!(method, %id, "request");
-        let answer = async {
-            let response = self.inner.transport.send(request).await?;
-            self.read(&id, response, taken).await
-        };
-        match self.inner.request_timeout {
-            Some(after) => tokio::time::timeout(after, answer)
-                .await
-                .unwrap_or(Err(RequestError::TimedOut { after })),
-            None => answer.await,
-        }
-    }
-
-    fn http_request(
-        &self,
-        method: &str,
-        more: Headers,
-        body: Bytes,
-    ) -> Result<http::Request<Bytes>, http::Error> {
-        let inner = &self.inner;
-        let mut request = http::Request::builder()
-            .method(Method::POST)
-            .uri(inner.uri.clone())
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, text/event-stream")
-            .header(headers::PROTOCOL_VERSION, REVISION)
-            .header(headers::METHOD, method);
-        if let Some(authority) = inner.uri.authority() {
-            request = request.header(header::HOST, authority.as_str());
-        }
-        for (name, value) in more {
-            request = request.header(name, value);
-        }
-        if let Some(token) = &inner.authorization {
-            request = request.header(header::AUTHORIZATION, token);
-        }
-        request.body(body)
-    }
-
-    async fn read(
-        &self,
-        id: &RequestId,
-        response: http::Response<ResponseBody>,
-        taken: Option<&mut usize>,
-    ) -> Result<Box<RawValue>, RequestError> {
-        let (parts, mut body) = response.into_parts();
-        match (
-            essence(parts.headers.get(header::CONTENT_TYPE)).as_deref(),
-            parts.status,
-        ) {
-            (Some("application/json"), status) => {
-                let bytes = self.read_whole(&mut body, taken).await?;
-                let response = match Response::parse(&bytes) {
-                    Ok(response) => response,
-                    // A proxy's own JSON, for instance.
-                    Err(_) if !status.is_success() => return Err(RequestError::Http { status }),
-                    Err(error) => return Err(ProtocolError::from(error).into()),
-                };
-                strict::check(&bytes).map_err(ProtocolError::from)?;
-                outcome(id, response, status)
-            }
-            (Some("text/event-stream"), status) if status.is_success() => {
-                self.read_stream(id, body, status, taken).await
-            }
-            (_, status) if status.is_success() => Err(ProtocolError::ContentType.into()),
-            (_, status) => Err(RequestError::Http { status }),
+impl Tally {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            taken: AtomicUsize::new(0),
         }
     }
 
     /// Adds to the count, up to the limit.
-    fn take(&self, taken: &mut usize, chunk: &Bytes) -> Result<(), RequestError> {
-        let limit = self.inner.max_response_bytes;
-        *taken = taken.saturating_add(chunk.len());
-        if *taken > limit {
-            return Err(RequestError::TooLarge { limit });
+    pub(crate) fn take(&self, more: usize) -> Result<(), RequestError> {
+        let before = self.taken.fetch_add(more, Ordering::Relaxed);
+        if before.saturating_add(more) > self.limit {
+            return Err(RequestError::TooLarge { limit: self.limit });
         }
         Ok(())
     }
+}
 
-    async fn read_whole(
+/// An open request: its time, and its progress if somebody listens.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    patience: Arc<Patience>,
+    watch: Option<Watch>,
+}
+
+impl Ticket {
+    /// The token to ask for progress with.
+    pub(crate) fn token(&self) -> Option<&ProgressToken> {
+        self.watch.as_ref().map(Watch::token)
+    }
+
+    pub(crate) async fn wait_for<T>(
         &self,
-        body: &mut ResponseBody,
-        taken: Option<&mut usize>,
-    ) -> Result<Bytes, RequestError> {
-        let mut own = 0;
-        let taken = taken.unwrap_or(&mut own);
-        let mut whole = BytesMut::new();
-        while let Some(chunk) = body.chunk().await? {
-            self.take(taken, &chunk)?;
-            whole.extend_from_slice(&chunk);
-        }
-        Ok(whole.freeze())
+        answer: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        self.patience
+            .wait_for(answer)
+            .await
+            .unwrap_or_else(|after| Err(RequestError::TimedOut { after }))
+    }
+}
+
+impl Client {
+    /// Sends a request and reads its response. Dropping the future cancels the request.
+    pub(crate) async fn exchange(&self, outgoing: &Outgoing<'_>) -> Result<Answered, RequestError> {
+        self.exchange_counted(outgoing, None).await
     }
 
-    /// Reads events until the response to `id`; what comes after it is not waited for.
-    async fn read_stream(
+    /// The same with a count of bytes that several requests share: all of their bodies together have the limit of one.
+    pub(crate) async fn exchange_counted(
         &self,
-        id: &RequestId,
-        mut body: ResponseBody,
-        status: StatusCode,
-        mut taken: Option<&mut usize>,
-    ) -> Result<Box<RawValue>, RequestError> {
-        let limit = self.inner.max_response_bytes;
-        let mut reader = SseReader::new(limit);
-        while let Some(chunk) = body.chunk().await? {
-            // Without a shared count the limit is one event's: a long call may report progress for hours.
-            if let Some(taken) = taken.as_deref_mut() {
-                self.take(taken, &chunk)?;
-            }
-            reader
-                .push(&chunk)
-                .map_err(|_| RequestError::TooLarge { limit })?;
-            while let Some(data) = reader.next() {
-                if data.is_empty() {
-                    continue;
-                }
-                match Incoming::parse(&data).map_err(ProtocolError::from)? {
-                    Incoming::Response(response)
-                        if response.id.as_ref().is_none_or(|own| own == id) =>
-                    {
-                        strict::check(&data).map_err(ProtocolError::from)?;
-                        return outcome(id, response, status);
-                    }
-                    Incoming::Response(response) => {
-                        tracing::debug!(own = %id, other = ?response.id, "a response to another request is ignored")
-                    }
-                    Incoming::Notification(notification) => {
-                        tracing::trace!(method = %notification.method, "a notification is ignored")
-                    }
-                    // The specification forbids it on either side: no request on this stream, and no response from a client.
-                    Incoming::Request(request) => {
-                        tracing::warn!(method = %request.method, "the server put a request on a response stream; it is ignored")
-                    }
-                }
-            }
+        outgoing: &Outgoing<'_>,
+        tally: Option<&Tally>,
+    ) -> Result<Answered, RequestError> {
+        match &self.inner.link {
+            Link::Http(link) => self.over_http(link, outgoing, tally).await,
         }
-        Err(RequestError::NoResponse)
     }
-}
 
-/// What the response says to the request of this id.
-fn outcome(
-    id: &RequestId,
-    response: Response<'_>,
-    status: StatusCode,
-) -> Result<Box<RawValue>, RequestError> {
-    // An error without an id answers the only request of this exchange: the server could not read it.
-    if response.id.is_some_and(|own| own != *id) {
-        return Err(ProtocolError::OtherId.into());
+    pub(crate) fn tally(&self) -> Tally {
+        Tally::new(self.inner.host.limits.max_response_bytes)
     }
-    match response.outcome {
-        Ok(result) if status.is_success() => Ok(result.to_owned()),
-        Ok(_) => Err(RequestError::Http { status }),
-        Err(error) => Err(rpc(status, error)),
+
+    /// The time that a request has.
+    pub(crate) fn patience(&self) -> Arc<Patience> {
+        let host = &self.inner.host;
+        Patience::new(
+            &host.thinking,
+            self.options.request_timeout,
+            host.limits.max_request_time,
+        )
     }
-}
 
-fn rpc(status: StatusCode, error: ErrorObject) -> RequestError {
-    RequestError::Rpc(RpcError { status, error })
-}
-
-/// The media type without parameters, in lower case.
-fn essence(value: Option<&HeaderValue>) -> Option<String> {
-    let value = value?.to_str().ok()?;
-    let essence = value.split(';').next().unwrap_or_default().trim();
-    Some(essence.to_ascii_lowercase())
+    /// Begins to count a request's time and to listen for its progress.
+    pub(crate) fn ticket(&self, id: &RequestId, outgoing: &Outgoing<'_>) -> Ticket {
+        let patience = self.patience();
+        let watch = self.options.on_progress.as_ref().map(|listener| {
+            // The id is unique among the requests of a client, so it is a good token.
+            let token = ProgressToken::from(id.clone());
+            let (method, target) = (outgoing.method, outgoing.target);
+            self.inner
+                .host
+                .notices
+                .watch(token, method, target, listener, &patience)
+        });
+        Ticket { patience, watch }
+    }
 }

@@ -77,9 +77,10 @@ impl Refusal {
 pub struct FormQuestion {
     /// Who is asking. Show it.
     pub server: ServerLabel,
-    /// The call that waits for the answer.
-    pub target: Target,
-    /// The question's key in its round.
+    /// The call that waits for the answer. `None` when nothing says which one: a server of the earlier era may ask outside of a call's
+    /// stream, and over stdio there is one stream for all.
+    pub target: Option<Target>,
+    /// The question's key in its round; in the earlier era the id of the server's request.
     pub key: String,
     /// The message as the server wrote it. Untrusted: it may hold markup or control characters.
     pub message: String,
@@ -177,7 +178,7 @@ mod tests {
                 label: None,
                 self_reported: Some("Your bank".to_owned()),
             },
-            target: Target::Tool("t".to_owned()),
+            target: Some(Target::Tool("t".to_owned())),
             key: "k".to_owned(),
             message: "Pay\u{1b}[2J \u{202e}001\u{202c}?\nReally?\u{7}".to_owned(),
             schema: FormSchema::parse(&schema).unwrap(),

@@ -57,9 +57,10 @@ pub enum UrlAnswer {
 pub struct UrlQuestion {
     /// Who is asking. Show it.
     pub server: ServerLabel,
-    /// The call that waits for the answer.
-    pub target: Target,
-    /// The question's key in its round.
+    /// The call that waits for the answer. `None` when nothing says which one: a server of the earlier era may ask outside of a call's
+    /// stream, and over stdio there is one stream for all.
+    pub target: Option<Target>,
+    /// The question's key in its round; in the earlier era the id of the server's request.
     pub key: String,
     /// The message as the server wrote it. Untrusted: it may hold markup or control characters, and links that must not be clickable.
     pub message: String,

@@ -2,16 +2,18 @@
 
 use std::fmt;
 
+use mrtr_protocol::earlier::ElicitUrlEarlier;
 use mrtr_protocol::mrtr::QuestionError;
 use mrtr_protocol::{
-    CreateMessageResult, ElicitAction, InputRequests, InputRequiredResult, JsonObject, Kind,
-    RawObject, Root,
+    CreateMessageResult, ElicitAction, InputRequest, InputRequests, InputRequiredResult,
+    JsonObject, Kind, RawObject, Root,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{CheckedForm, checked_url};
-use crate::error::{AnswerError, QuestionProblem};
+use crate::error::{AnswerError, QuestionProblem, RequestError};
 use crate::handler::FormAnswer;
+use crate::outgoing::Outgoing;
 use crate::page::{CheckedPage, UrlAnswer};
 use crate::roots;
 use crate::sampling::CheckedSampling;
@@ -47,6 +49,9 @@ pub struct PendingCall {
     pub(crate) self_reported: Option<String>,
     /// The pages that were accepted in earlier rounds.
     accepted: Vec<AcceptedPage>,
+    /// The questions are pages to be visited before the same call is sent again; no answer to them is sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) pages_first: bool,
 }
 
 /// The form that says which method it is; the one before knew only tools.
@@ -98,6 +103,7 @@ impl PendingCall {
             state: None,
             self_reported: None,
             accepted: Vec::new(),
+            pages_first: false,
         }
     }
 
@@ -115,11 +121,40 @@ impl PendingCall {
             requests,
             answers: RawObject::new(),
             state,
+            pages_first: false,
             self_reported: meta
                 .server_info()
                 .map(|info| info.title.unwrap_or(info.name)),
             ..self
         }
+    }
+
+    /// The same call, to be sent again when these pages were visited; or as it was, when the server names none, or one twice.
+    pub(crate) fn after_pages(self, pages: Vec<ElicitUrlEarlier>) -> Result<Self, Box<Self>> {
+        let mut requests = InputRequests::new();
+        for page in pages {
+            let id = page.elicitation_id.clone();
+            if requests
+                .insert(id, InputRequest::url(&page.into_page()))
+                .is_err()
+            {
+                return Err(Box::new(self));
+            }
+        }
+        match InputRequiredResult::new(requests, None) {
+            Ok(round) => Ok(Self {
+                pages_first: true,
+                ..self.next(round)
+            }),
+            Err(_) => Err(Box::new(self)),
+        }
+    }
+
+    /// The page that was not accepted, if this call waits for pages.
+    pub(crate) fn page_not_visited(&self) -> Option<&str> {
+        let accepted: Vec<&str> = self.accepted_urls().map(|(key, _)| key).collect();
+        let mut keys = self.requests.iter().map(|(key, _)| key);
+        keys.find(|key| self.pages_first && !accepted.contains(key))
     }
 
     fn count_accepted(&mut self) {
@@ -154,6 +189,22 @@ impl PendingCall {
         let page = self.requests.get(key).and_then(|ask| ask.as_url().ok());
         page.and_then(|page| self.accepted.iter().find(|old| old.url == page.url))
             .map_or(0, |old| old.times)
+    }
+
+    /// The request of this round.
+    pub(crate) fn outgoing(&self) -> Result<Outgoing<'_>, RequestError> {
+        let mut outgoing = Outgoing::new(self.target.method());
+        outgoing.target = Some(&self.target);
+        let name = match &self.target {
+            Target::Tool(_) | Target::Prompt(_) => "name",
+            Target::Resource(_) => "uri",
+        };
+        let answers = (!self.answers.is_empty() && !self.pages_first).then_some(&self.answers);
+        outgoing
+            .with(name, self.target.name())?
+            .with_raw("arguments", self.arguments.as_ref().map(JsonObject::as_raw))
+            .with_round("inputResponses", answers)?
+            .with_round("requestState", self.state.as_deref())
     }
 
     /// What the call is for.

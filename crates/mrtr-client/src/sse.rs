@@ -1,13 +1,16 @@
 //! A bounded reader of server-sent events (*WHATWG HTML, Server-sent events, Interpreting an event stream*).
 
+use std::time::Duration;
+
 /// An event, or its beginning, is larger than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
 /// Takes bytes as they arrive, gives the data of each message event.
 ///
-/// Lines end with CRLF, LF or CR, wherever chunks are cut. Comments, ids, retry times and events with a name other than `message` are
-/// read and dropped. An event that the stream does not finish is dropped, as the standard demands.
+/// Lines end with CRLF, LF or CR, wherever chunks are cut. Comments and events with a name other than `message` are read and dropped. An
+/// event that the stream does not finish is dropped with its id, as the standard demands. Ids and retry times are for whoever resumes the
+/// stream, which only the earlier era does.
 #[derive(Debug)]
 pub(crate) struct SseReader {
     limit: usize,
@@ -21,10 +24,21 @@ pub(crate) struct SseReader {
     after_cr: bool,
     /// No line was finished yet, so a byte order mark may be there.
     at_start: bool,
+    /// The id that the event which is being read will have; ids last until the next one.
+    id: EventId,
+    /// The id of the last event that was finished.
+    last_id: EventId,
+    retry: Option<Duration>,
     ready: std::collections::VecDeque<Vec<u8>>,
 }
 
+/// `None`: none, or none that could be sent back.
+type EventId = Option<Box<[u8]>>;
+
 impl SseReader {
+    /// An id longer than this is taken for none: it would have to fit into a header.
+    const MAX_ID: usize = 1024;
+
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -33,6 +47,9 @@ impl SseReader {
             foreign: false,
             after_cr: false,
             at_start: true,
+            id: None,
+            last_id: None,
+            retry: None,
             ready: Default::default(),
         }
     }
@@ -66,6 +83,26 @@ impl SseReader {
         self.ready.pop_front()
     }
 
+    /// The stream goes on with another connection: what was not finished is dropped, what resuming needs is kept.
+    pub(crate) fn reconnect(&mut self) {
+        self.line.clear();
+        self.data.clear();
+        self.foreign = false;
+        self.after_cr = false;
+        self.at_start = true;
+        self.id.clone_from(&self.last_id);
+    }
+
+    /// The id of the last event that was finished, with data or without. Bytes other than NUL, CR and LF, and at most 1024 of them.
+    pub(crate) fn last_event_id(&self) -> Option<&[u8]> {
+        self.last_id.as_deref()
+    }
+
+    /// How long to wait before the stream is asked for again, if it said so.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
     fn end_line(&mut self) {
         let mut line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.at_start) && line.starts_with(b"\xef\xbb\xbf") {
@@ -96,12 +133,22 @@ impl SseReader {
                 self.data.push(b'\n');
             }
             b"event" => self.foreign = !value.is_empty() && value != b"message",
-            // Comments have an empty name; `id` and `retry` are for reconnecting, which this protocol does not do.
+            b"id" if value.contains(&0) => {}
+            b"id" => {
+                self.id = (!value.is_empty() && value.len() <= Self::MAX_ID).then(|| value.into());
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let text = std::str::from_utf8(value).unwrap_or_default();
+                // More digits than a number has are a time that nobody waits for.
+                self.retry = Some(Duration::from_millis(text.parse().unwrap_or(u64::MAX)));
+            }
+            // Comments have an empty name.
             _ => {}
         }
     }
 
     fn end_event(&mut self) {
+        self.last_id.clone_from(&self.id);
         let mut data = std::mem::take(&mut self.data);
         // The newline behind the last line is no part of the data; without one there was no data and so no event.
         if data.pop().is_some() && !std::mem::take(&mut self.foreign) {
@@ -151,6 +198,53 @@ mod tests {
         ] {
             assert_eq!(read(&[stream.as_bytes()]), events, "{stream:?}");
         }
+    }
+
+    #[test]
+    fn ids_and_retry_times_are_kept_for_resuming() {
+        let read = |stream: &str| {
+            let mut reader = SseReader::new(10_000);
+            reader.push(stream.as_bytes()).unwrap();
+            let id = reader
+                .last_event_id()
+                .map(|id| String::from_utf8(id.to_vec()).unwrap());
+            (
+                id,
+                reader.retry().map(|retry| retry.as_millis()),
+                std::iter::from_fn(|| reader.next()).count(),
+            )
+        };
+        let id = |text: &str| Some(text.to_owned());
+        // An event without data has an id all the same.
+        assert_eq!(read("id: 7\n\n"), (id("7"), None, 0));
+        assert_eq!(read("id: 7\ndata\n\n"), (id("7"), None, 1));
+        // It lasts until the next, and an empty one ends it.
+        assert_eq!(read("id:7\ndata: x\n\ndata: y\n\n"), (id("7"), None, 2));
+        assert_eq!(read("id: 7\n\nid\n\n"), (None, None, 0));
+        // An event that is not finished has not been seen.
+        assert_eq!(read("id: 7\n\nid: 8\ndata: x\n"), (id("7"), None, 0));
+        assert_eq!(read("id: 8"), (None, None, 0));
+        // NUL is ignored; what is too long cannot be sent back, and an older id would repeat events.
+        assert_eq!(read("id: 7\n\nid: 8\0\n\n"), (id("7"), None, 0));
+        let long = "x".repeat(1025);
+        assert_eq!(read(&format!("id: 7\n\nid: {long}\n\n")), (None, None, 0));
+        let (longest, _) = long.split_at(1024);
+        assert_eq!(read(&format!("id: {longest}\n\n")), (id(longest), None, 0));
+        // A foreign event's id counts too.
+        assert_eq!(read("event: ping\nid: 9\ndata: x\n\n"), (id("9"), None, 0));
+        assert_eq!(read("retry: 500\n"), (None, Some(500), 0));
+        for junk in [
+            "retry: -1\n",
+            "retry: 5s\n",
+            "retry: 1.5\n",
+            "retry\n",
+            "retry: \n",
+            "retry: 1 \n",
+        ] {
+            assert_eq!(read(junk), (None, None, 0), "{junk:?}");
+        }
+        let never = format!("retry: 1\nretry: {}\n", "9".repeat(40));
+        assert_eq!(read(&never).1, Some(u128::from(u64::MAX)));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 )]
 
 mod calls;
+mod earlier;
+mod eras;
 mod lists;
 mod pages;
 mod param_headers;

@@ -40,7 +40,7 @@ async fn a_page_is_put_and_its_accept_has_no_content() {
             assert_eq!(question.url.host(), "pages.example");
             assert!(question.url.warnings().is_empty());
             assert_eq!(question.plain_message(), "Link your account");
-            assert_eq!(question.target.to_string(), "tool link");
+            assert_eq!(question.target.unwrap().to_string(), "tool link");
             assert!(question.server.to_string().starts_with("Bank (http://"));
             assert_eq!((question.key.as_str(), question.repeated), ("k", 0));
             Ok(UrlAnswer::Accept)

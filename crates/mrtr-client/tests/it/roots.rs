@@ -24,7 +24,10 @@ async fn folders_go_to_the_server_that_asks() {
     let client = in_process(&recorder)
         .on_roots(async |question: RootsQuestion| {
             assert_eq!(
-                (question.key.as_str(), question.target.to_string().as_str()),
+                (
+                    question.key.as_str(),
+                    question.target.as_ref().unwrap().to_string().as_str()
+                ),
                 ("k", "resource note://1")
             );
             Ok(vec![

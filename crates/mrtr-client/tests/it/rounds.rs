@@ -36,7 +36,7 @@ async fn a_question_is_asked_and_the_call_repeated() {
                     (
                         question.key.as_str(),
                         question.message.as_str(),
-                        question.target.to_string().as_str()
+                        question.target.as_ref().unwrap().to_string().as_str()
                     ),
                     ("confirm", "Sure?", "tool submit")
                 );

@@ -54,7 +54,7 @@ async fn a_question_goes_to_the_host_s_model() {
                 (question.key.as_str(), question.params.max_tokens),
                 ("k", 50)
             );
-            assert_eq!(question.target.to_string(), "tool write");
+            assert_eq!(question.target.unwrap().to_string(), "tool write");
             Ok(said())
         })
         .build()

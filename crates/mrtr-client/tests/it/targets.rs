@@ -99,7 +99,7 @@ async fn each_is_asked_and_repeated_with_the_exact_state() {
             let client = server
                 .client()
                 .on_form(move |question: FormQuestion| {
-                    assert_eq!(question.target, method.target());
+                    assert_eq!(question.target, Some(method.target()));
                     yes(question)
                 })
                 .build()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use mrtr_client::{
-    CallError, Client, HttpTransport, Progress, ProtocolError, Repeat, RequestError,
+    CallError, Client, EraChoice, HttpTransport, Progress, ProtocolError, Repeat, RequestError,
 };
 use mrtr_protocol::KnownError;
 use serde_json::{Value, json};
@@ -221,7 +221,7 @@ async fn statuses_without_a_json_rpc_answer() {
         )
     })
     .await;
-    let client = server.client().build().unwrap();
+    let client = server.client().era(EraChoice::Modern).build().unwrap();
     for code in [301, 400, 401, 403, 404, 405, 413, 415, 429] {
         let error = client
             .call_tool("t", json!({"status": code}))
@@ -279,7 +279,7 @@ async fn advice_on_a_status_is_given_with_and_without_a_json_rpc_error() {
         }
     })
     .await;
-    let client = server.client().build().unwrap();
+    let client = server.client().era(EraChoice::Modern).build().unwrap();
     let text = async |status: u16, rpc: bool| {
         let arguments = json!({"status": status, "rpc": rpc});
         client

@@ -1,0 +1,83 @@
+//! The stream for what belongs to no request of this side: a GET that stays open (*2025-11-25, Transports, Listening for Messages from
+//! the Server*). Over stdio there is one channel for everything, and no such stream.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::serve::Channel;
+use super::session::{Carrier, Core};
+use super::stream::{events, messages};
+use super::tries::Tries;
+use crate::notices::Origin;
+use crate::sse::SseReader;
+use crate::transport::ResponseBody;
+
+/// Reads until the server has no such stream (405), does not know the session, or was asked too often in vain.
+pub(super) async fn read(core: Arc<Core>) {
+    let Carrier::Http(carrier) = &core.carrier;
+    let mut channel = Channel::new(&core, None);
+    let mut reader = SseReader::new(core.host.limits.max_response_bytes);
+    let mut tries = Tries::new();
+    loop {
+        let last = reader
+            .last_event_id()
+            .and_then(|id| http::HeaderValue::from_bytes(id).ok());
+        match carrier.get(last).await {
+            Ok(response) => match events(response) {
+                Ok(body) => {
+                    tries.connected();
+                    reader.reconnect();
+                    if read_events(&mut channel, &core, &mut reader, &mut tries, body)
+                        .await
+                        .is_err()
+                    {
+                        tracing::warn!("the server's stream holds an event that is too large");
+                        return;
+                    }
+                }
+                Err(status) if status.is_server_error() => {}
+                Err(status) => {
+                    if status == StatusCode::NOT_FOUND && carrier.has_id() {
+                        core.end();
+                    }
+                    tracing::debug!(%status, "the server has no stream for what it sends unasked");
+                    return;
+                }
+            },
+            Err(error) => tracing::debug!(%error, "no stream for what the server sends unasked"),
+        }
+        match tries.pause(reader.retry()) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return,
+        }
+    }
+}
+
+async fn read_events(
+    channel: &mut Channel,
+    core: &Core,
+    reader: &mut SseReader,
+    tries: &mut Tries,
+    mut body: ResponseBody,
+) -> Result<(), crate::sse::TooLarge> {
+    while let Ok(Some(chunk)) = body.chunk().await {
+        reader.push(&chunk)?;
+        while let Some(data) = reader.next() {
+            tries.event();
+            if data.is_empty() {
+                continue;
+            }
+            match messages(core, &data) {
+                Ok(all) => {
+                    for incoming in all {
+                        // A response belongs on the stream of its request.
+                        drop(channel.take(incoming, Origin::Channel).await);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "an event of the server's stream is ignored"),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Requests beside calls and lists: who the server is, completion, and what only the earlier era has.
+
+use mrtr_protocol::earlier::SetLevelParams;
+use mrtr_protocol::{
+    DiscoverResult, Implementation, JsonObject, LogLevel, ServerCapabilities, method,
+};
+
+use crate::client::{Client, Link};
+use crate::earlier::{Session, notification};
+use crate::era::Era;
+use crate::error::RequestError;
+use crate::outgoing::Outgoing;
+
+/// Who a server is and what it offers, in either era.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// The era that it speaks with this client.
+    pub era: Era,
+    /// What it offers.
+    pub capabilities: ServerCapabilities,
+    /// Its name for itself. Show it; do not rely on it.
+    pub info: Option<Implementation>,
+    /// Guidance for the model. Untrusted.
+    pub instructions: Option<String>,
+}
+
+impl ServerInfo {
+    fn modern(result: DiscoverResult) -> Self {
+        Self {
+            era: Era::Modern,
+            info: result.meta.server_info(),
+            capabilities: result.capabilities,
+            instructions: result.instructions,
+        }
+    }
+
+    fn earlier(session: &Session) -> Self {
+        let server = session.server();
+        Self {
+            era: Era::Earlier(session.revision()),
+            capabilities: server.capabilities.clone(),
+            info: Some(server.server_info.clone()),
+            instructions: server.instructions.clone(),
+        }
+    }
+}
+
+impl Client {
+    /// Who the server is and what it offers: by `server/discover` in the modern era, and by what `initialize` said in the earlier one.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`].
+    pub async fn server(&self) -> Result<ServerInfo, RequestError> {
+        match self.discover().await {
+            Ok(result) => Ok(ServerInfo::modern(result)),
+            Err(RequestError::NotInThisEra { .. }) => {
+                Ok(ServerInfo::earlier(&*self.any_session().await?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The era that the server speaks, if that is known already: a client that speaks both finds it out with its first request. `None` also
+    /// while a server that is known to speak the earlier era has no session with this client.
+    #[must_use]
+    pub fn era(&self) -> Option<Era> {
+        let Link::Http(link) = &self.inner.link;
+        link.era()
+    }
+
+    /// Whether the server is there and answers. The earlier era only: in the modern one every request stands for itself, and
+    /// [`Client::discover`] says as much.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]; [`RequestError::NotInThisEra`].
+    pub async fn ping(&self) -> Result<(), RequestError> {
+        let outgoing = self.earlier_only(Outgoing::new(method::PING)).await?;
+        self.exchange(&outgoing).await.map(drop)
+    }
+
+    /// Says which log messages the host wants, if it [listens](crate::ClientBuilder::on_log): the session with `logging/setLevel`, and in
+    /// the modern era with every request from now on. Deprecated since 2026-07-28, as logging is: read the server's stderr, or
+    /// OpenTelemetry.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]. In the modern era nothing is sent.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), RequestError> {
+        self.inner.host.notices.set_log_level(level);
+        match self.earlier_only(set_level(level)?).await {
+            Ok(outgoing) => self.exchange(&outgoing).await.map(drop),
+            Err(RequestError::NotInThisEra { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tells a server of the earlier era that the host's folders are others now, if it has a session and may ask for them. A modern server
+    /// asks when it needs to know, and is told nothing. Deprecated since 2026-07-28, as roots are: a new server takes folders as
+    /// parameters, resource URIs or configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`].
+    pub async fn roots_changed(&self) -> Result<(), RequestError> {
+        match self.open_session_now() {
+            Some(session) if session.has_roots() => {
+                let body = notification(method::ROOTS_LIST_CHANGED, &JsonObject::empty())?;
+                session.tell(body).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends what is open: in the earlier era the session, with a DELETE over HTTP. Modern servers have nothing to end.
+    ///
+    /// Calls that are open may fail. A request after this opens another session; so this is to be called last, once, by whoever holds the
+    /// last clone. A client that is dropped without it leaves the session for the server to expire.
+    pub async fn close(&self) {
+        let Link::Http(link) = &self.inner.link;
+        if let Some(session) = link.leave() {
+            session.close().await;
+        }
+    }
+
+    /// Makes sure that the server speaks the earlier era.
+    async fn earlier_only<'a>(&self, outgoing: Outgoing<'a>) -> Result<Outgoing<'a>, RequestError> {
+        let era = match self.era() {
+            Some(era) => era,
+            None => self.server().await?.era,
+        };
+        match era {
+            Era::Earlier(_) => Ok(outgoing),
+            Era::Modern => Err(RequestError::NotInThisEra {
+                method: outgoing.method,
+                era,
+            }),
+        }
+    }
+
+    fn open_session_now(&self) -> Option<std::sync::Arc<Session>> {
+        let Link::Http(link) = &self.inner.link;
+        link.session()
+    }
+
+    async fn any_session(&self) -> Result<std::sync::Arc<Session>, RequestError> {
+        let Link::Http(link) = &self.inner.link;
+        self.session(link).await
+    }
+}
+
+/// `logging/setLevel`.
+pub(crate) fn set_level(level: LogLevel) -> Result<Outgoing<'static>, RequestError> {
+    let SetLevelParams { level, .. } = SetLevelParams::new(level);
+    Outgoing::new(method::LOGGING_SET_LEVEL).with("level", &level)
+}

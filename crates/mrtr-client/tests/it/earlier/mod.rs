@@ -1,0 +1,7 @@
+//! Servers of the earlier era, over HTTP.
+
+mod pages_first;
+mod questions;
+mod resuming;
+mod sessions;
+mod unasked;
