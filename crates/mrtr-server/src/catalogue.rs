@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jsonschema::Validator;
 use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
 use mrtr_protocol::{
     CompletionReference, JsonObject, ParamHeaders, Prompt as PublishedPrompt, PromptArgument,
@@ -160,10 +161,17 @@ impl Catalogue {
                 header.path().join("/")
             )));
         }
+        let output_schema = tool
+            .output_schema
+            .as_ref()
+            .map(|schema| handler.output(schema));
+        let (output_schema, output) = output_schema.transpose()?.unzip();
+        registered.output = output;
         let mut published = PublishedTool::new(tool.name.clone(), wire);
         published.title = tool.title;
         published.description = tool.description;
         published.annotations = tool.annotations;
+        published.output_schema = output_schema;
         self.tools.push(published);
         unique(&mut self.tool_handlers, tool.name, registered)
     }
@@ -379,6 +387,7 @@ impl Named<'_> {
             name: self.name.to_owned(),
             validator,
             param_headers: ParamHeaders::default(),
+            output: None,
             takes_arguments: spec.input_schema.is_some(),
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,
@@ -389,6 +398,16 @@ impl Named<'_> {
                 .max(lifetime),
             start,
         })
+    }
+
+    /// An output schema as it is published, and what checks results against it.
+    fn output(&self, schema: &Value) -> Result<(JsonObject, Validator), BuildError> {
+        let wire = JsonObject::from_serialize(schema)
+            .map_err(|error| self.fault(format_args!("its output schema is {error}")))?;
+        let validator = schema::compile(schema).map_err(|error| {
+            self.fault(format_args!("its output schema does not compile: {error}"))
+        })?;
+        Ok((wire, validator))
     }
 
     fn check_states(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {

@@ -12,6 +12,7 @@ use crate::error::ToolError;
 use crate::extract::{Call, ExtractError, Spec};
 use crate::flow::run::Body;
 use crate::handler::{ExtractAll, Handler};
+use crate::schema;
 
 /// The three requests that may be answered with a question (specification, `basic/patterns/mrtr`, "Supported Requests").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +109,8 @@ pub(crate) struct Registered {
     pub(crate) validator: Validator,
     /// Arguments that come in headers too, over HTTP.
     pub(crate) param_headers: ParamHeaders,
+    /// What a tool's structured content must fit, if that is published.
+    pub(crate) output: Option<Validator>,
     pub(crate) takes_arguments: bool,
     pub(crate) asks: bool,
     pub(crate) acts_once: bool,
@@ -116,4 +119,24 @@ pub(crate) struct Registered {
     pub(crate) lifetime: Duration,
     pub(crate) flow_lifetime: Duration,
     pub(crate) start: Start,
+}
+
+impl Registered {
+    /// Why this content is not what was promised. It names places and rules, never values.
+    pub(crate) fn breach(&self, content: &Content) -> Option<String> {
+        let (Some(output), Content::Tool(result)) = (&self.output, content) else {
+            return None;
+        };
+        // A failure need not be structured: the model reads it.
+        if result.is_error {
+            return None;
+        }
+        let Some(structured) = &result.structured_content else {
+            return Some("there is no structured content".into());
+        };
+        match serde_json::from_str(structured.get()) {
+            Ok(value) => schema::fault(output, &value),
+            Err(error) => Some(error.to_string()),
+        }
+    }
 }

@@ -226,6 +226,14 @@ impl Reply {
         }
     }
 
+    /// A result that is not what the tool promises: a fault of ours. Whatever it did is done.
+    pub(crate) fn unfit(standing: &Standing) -> Self {
+        Self::internal(format!(
+            "The tool has run, and its result is not what its output schema promises; it was not sent.{}",
+            standing.note()
+        ))
+    }
+
     pub(crate) fn handler_error(handler: &Registered, error: ToolError) -> Self {
         let error = error.logged(&handler.name);
         match error.said() {

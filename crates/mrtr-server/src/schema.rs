@@ -5,6 +5,8 @@
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use mrtr_protocol::param_headers::KEYWORD;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 /// At most this many faults are named in one message; a model that reads them mends the first few anyway.
@@ -35,6 +37,26 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
         .offline()
         .build(schema)
         .map_err(|error| error.to_string())
+}
+
+/// What schemars says of a type that is written.
+pub(crate) fn of_output<T: JsonSchema>() -> Value {
+    SchemaSettings::draft2020_12()
+        .for_serialize()
+        .with(|settings| settings.meta_schema = None)
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
+}
+
+/// Whether a schema permits less than everything: it is an object, and holds more than words about itself.
+pub(crate) fn says_something(schema: &Value) -> bool {
+    const WORDS: [&str; 5] = ["title", "description", "$schema", "default", "examples"];
+    schema.as_object().is_some_and(|schema| {
+        schema
+            .keys()
+            .any(|keyword| !WORDS.contains(&keyword.as_str()))
+    })
 }
 
 /// What is wrong with `value`, as one readable sentence part; `None` when nothing is. It names places and rules, and never

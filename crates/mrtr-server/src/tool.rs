@@ -4,11 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use mrtr_protocol::{CallToolResult, ContentBlock, ToolAnnotations};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
 use crate::registered::{self, Content, Draft};
+use crate::schema;
 
 /// A tool result: what the model reads.
 pub type ToolResult = CallToolResult;
@@ -37,6 +40,7 @@ pub struct Tool {
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) annotations: Option<ToolAnnotations>,
+    pub(crate) output_schema: Option<Value>,
     pub(crate) draft: Draft,
 }
 
@@ -59,6 +63,7 @@ where
         title: None,
         description: None,
         annotations: None,
+        output_schema: H::Output::output_schema(),
         draft: Draft::new::<A>(start),
     }
 }
@@ -79,6 +84,30 @@ impl Tool {
     /// Hints about its behaviour. Clients must not trust them.
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.annotations = Some(annotations);
+        self
+    }
+
+    /// Publishes the schema of `T` as the tool's output schema: every result that is no error has structured content that fits
+    /// it. For handlers that return a [`ToolResult`]; one that returns [`Json<T>`](Json) does this by itself.
+    ///
+    /// A result that does not fit is a fault of the server's: it is logged and never sent, and the caller gets an internal
+    /// error (-32603). The effects of such a call have happened.
+    ///
+    /// Specification: `server/tools`, "Output Schema".
+    pub fn output<T: JsonSchema>(self) -> Self {
+        self.output_schema(schema::of_output::<T>())
+    }
+
+    /// Publishes this output schema, as [`output`](Self::output) does that of a type. It is JSON Schema 2020-12, and listed as
+    /// it is given. In the earlier era, whose results are objects, a schema of another root is not listed.
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.output_schema = Some(schema);
+        self
+    }
+
+    /// Publishes no output schema, although the handler's type has one. Results are then sent as they are.
+    pub fn without_output_schema(mut self) -> Self {
+        self.output_schema = None;
         self
     }
 
@@ -123,6 +152,12 @@ pub trait IntoToolResult {
     ///
     /// The handler's own.
     fn into_tool_result(self) -> Result<ToolResult, ToolError>;
+
+    /// The schema of the structured content that every result of this type has; `None`: it has none, or one of any shape.
+    #[must_use]
+    fn output_schema() -> Option<Value> {
+        None
+    }
 }
 
 impl IntoToolResult for ToolResult {
@@ -155,19 +190,45 @@ impl IntoToolResult for &'static str {
     }
 }
 
-/// Structured content: published as `structuredContent`, and as text for clients that read only text.
+/// Structured content: sent as `structuredContent`, and as text for clients that read only text.
+///
+/// The schema of `T` is published as the tool's output schema, and results are validated against it before they leave: see
+/// [`Tool::output`]. [`Tool::without_output_schema`] turns that off. `Json<serde_json::Value>` is of any shape and has none.
+///
+/// ```
+/// use mrtr_server::{Json, tool};
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Weather {
+///     /// In degrees Celsius.
+///     temperature: f64,
+/// }
+///
+/// let tool = tool("weather", async || Json(Weather { temperature: 21.5 }));
+/// # let _ = tool;
+/// ```
+///
+/// Specification: `server/tools`, "Structured Content".
 #[derive(Debug, Clone, Copy)]
 pub struct Json<T>(pub T);
 
-impl<T: Serialize> IntoToolResult for Json<T> {
+impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     fn into_tool_result(self) -> Result<ToolResult, ToolError> {
         Ok(ToolResult::structured(&self.0)?)
+    }
+
+    fn output_schema() -> Option<Value> {
+        Some(schema::of_output::<T>()).filter(schema::says_something)
     }
 }
 
 impl<R: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<R, E> {
     fn into_tool_result(self) -> Result<ToolResult, ToolError> {
         self.map_err(Into::into)?.into_tool_result()
+    }
+
+    fn output_schema() -> Option<Value> {
+        R::output_schema()
     }
 }
 

@@ -196,7 +196,17 @@ impl Job {
         let run = Run::new(Arc::clone(&cell), body);
         let run = self.until_asked_out(&cell, run);
         match alive(self.inner.limits.lease, &cell, record.owner(), run).await {
-            Finish::Done(Ok(content)) => Reply::content(content, &self.inner.info),
+            Finish::Done(Ok(content)) => match handler.breach(&content) {
+                None => Reply::content(content, &self.inner.info),
+                Some(breach) => {
+                    tracing::error!(
+                        handler = handler.name,
+                        breach,
+                        "a result does not fit the output schema, and is not sent"
+                    );
+                    Reply::unfit(&standing())
+                }
+            },
             Finish::Done(Err(error)) => Reply::handler_error(&handler, error),
             Finish::Ended(end) => {
                 if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {

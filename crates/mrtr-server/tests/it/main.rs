@@ -15,6 +15,7 @@ mod earlier;
 mod flow;
 mod log;
 mod notices;
+mod output;
 mod pages;
 mod param_headers;
 mod rules;
