@@ -212,7 +212,7 @@ pub(super) async fn post(
         }
         let messages = parse_batch(body, BATCH)
             .map_err(|error| bad(error.to_error_object(), error.id().cloned()))?;
-        return receive(inner, &open, messages, true).await;
+        return receive(inner, head, &open, messages, true).await;
     }
     match Incoming::parse(body) {
         Ok(Incoming::Request(request)) if request.method == method::INITIALIZE => {
@@ -227,7 +227,7 @@ pub(super) async fn post(
         }
         message => {
             let (_, open) = session(inner, head, &principal)?;
-            receive(inner, &open, vec![message], false).await
+            receive(inner, head, &open, vec![message], false).await
         }
     }
 }
@@ -277,6 +277,7 @@ fn open(
 /// Takes messages that were posted together. Requests run in tasks of their own, because their connection may go.
 async fn receive(
     inner: &Arc<Inner>,
+    head: &Parts,
     open: &Arc<Open>,
     messages: Vec<Result<Incoming<'_>, EnvelopeError>>,
     batched: bool,
@@ -329,7 +330,11 @@ async fn receive(
             stream.respond(reply);
         });
     }
-    match stream.form().await {
+    let form = match prefers_events(&head.headers) {
+        true => Form::Events,
+        false => stream.form().await,
+    };
+    match form {
         Form::Json(responses) => {
             open.streams.forget(&stream);
             Ok(json(StatusCode::OK, in_json(responses, batched)))
@@ -402,6 +407,23 @@ pub(super) fn takes_events(headers: &HeaderMap) -> bool {
             })
         })
     })
+}
+
+/// Whether the client names streams of events before JSON: it gets one, which it can come back to when its connection breaks.
+fn prefers_events(headers: &HeaderMap) -> bool {
+    let ranges = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|accept| accept.to_str().ok());
+    let first = ranges
+        .flat_map(|accept| accept.split(','))
+        .find_map(|range| {
+            let essence = range.split(';').next().unwrap_or_default().trim();
+            ["text/event-stream", "application/json"]
+                .iter()
+                .position(|known| essence.eq_ignore_ascii_case(known))
+        });
+    first == Some(0)
 }
 
 /// What a GET without a session is told: there is no stream to open.

@@ -121,6 +121,19 @@ impl Session {
             .await
     }
 
+    /// The same by a client that names streams of events first.
+    pub(crate) async fn post_for_events(&self, message: &Value) -> Answer {
+        let request = self
+            .request(Method::POST)
+            .header("content-type", "application/json");
+        let mut request = request.body(Body::from(message.to_string())).unwrap();
+        request.headers_mut().insert(
+            "accept",
+            "text/event-stream, application/json".parse().unwrap(),
+        );
+        self.send(request).await
+    }
+
     pub(crate) async fn get(&self, last_event: Option<&str>) -> Answer {
         let mut request = self.request(Method::GET);
         if let Some(id) = last_event {

@@ -1,4 +1,4 @@
-//! Case 22's memory: what a large state makes a server hold.
+//! Memory: what a large state makes a server hold (case 22), and what people who think do.
 //!
 //! The high-water mark belongs to a process, and tests share theirs; so it is read in a child, which is this test binary again.
 
@@ -9,24 +9,34 @@ use std::process::Command;
 use axum::body::Body;
 use futures_util::stream;
 
+use serde_json::json;
+
 use super::works;
 use crate::bank::{Bank, Call};
+use crate::session::{Session, everything};
 
 const FRAME: usize = 16 << 10;
 
 #[test]
 fn case_022_a_large_state_takes_less_than_twice_its_body() {
+    in_a_process_of_its_own("cases::memory::child");
+}
+
+/// The modern era parks nothing: 10,000 people think, and the server holds what it held before. The earlier era shows that the
+/// measure would see it.
+#[test]
+fn ten_thousand_people_who_think_take_no_memory() {
+    in_a_process_of_its_own("cases::memory::thinking");
+}
+
+#[expect(clippy::print_stdout, reason = "it says what is skipped")]
+fn in_a_process_of_its_own(test: &str) {
     if !cfg!(target_os = "linux") {
-        println!("skipped: the high-water mark is read from /proc, which only Linux has");
+        println!("skipped: memory is read from /proc, which only Linux has");
         return;
     }
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "cases::memory::child",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&child.stdout);
@@ -70,6 +80,55 @@ async fn child() {
     works("after every size", &bank, &state).await;
 }
 
+#[tokio::test]
+#[ignore = "a child process of `ten_thousand_people_who_think_take_no_memory`"]
+async fn thinking() {
+    const PEOPLE: usize = 10_000;
+    // For each person less than a pointer: what is measured is the allocator's noise.
+    const NOISE: usize = 512 << 10;
+    const PARKED: usize = 500;
+
+    let bank = Bank::new();
+    for _ in 0..1_000 {
+        bank.open().await;
+    }
+    let before = resident();
+    for _ in 0..PEOPLE {
+        bank.open().await;
+    }
+    let modern = resident().saturating_sub(before);
+    println!("modern: {PEOPLE} people, {modern} bytes");
+    assert!(modern < NOISE, "{PEOPLE} first rounds left {modern} bytes");
+    assert_eq!(bank.rows().await, (0, 0));
+
+    let bank = Bank::with(|builder| {
+        builder.limits(|limits| {
+            limits.sessions_per_principal = PARKED;
+            limits.running_per_principal = PARKED;
+        })
+    });
+    let before = resident();
+    let mut parked = Vec::new();
+    for _ in 0..PARKED {
+        let session = Session::open(&bank.server, everything()).await;
+        let arguments = json!({ "to": "acct-7", "amount": 100 });
+        let mut call = session.call(1, "transfer", arguments).await;
+        call.message().await;
+        parked.push(call);
+    }
+    let earlier = resident().saturating_sub(before);
+    println!("earlier: {PARKED} people, {} bytes each", earlier / PARKED);
+    assert!(
+        earlier / PARKED > 1_000,
+        "the measure sees nothing: {earlier}"
+    );
+}
+
+/// What the process holds now.
+fn resident() -> usize {
+    status("VmRSS:")
+}
+
 /// Status and code of the answer to a retry whose state has that start and that many bytes more; they arrive in frames that nobody else holds.
 async fn send(bank: &Bank, start: &str, size: usize) -> (u16, Option<i64>) {
     let call = Call::retry("@");
@@ -97,10 +156,15 @@ async fn growth(work: impl AsyncFnOnce()) -> usize {
 }
 
 fn mark() -> usize {
+    status("VmHWM:")
+}
+
+/// A line of the process's status, in bytes.
+fn status(name: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .find_map(|line| line.strip_prefix(name))
         .unwrap();
     let kib: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
     kib << 10
