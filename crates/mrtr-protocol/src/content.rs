@@ -5,7 +5,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use crate::annotations::Annotations;
-use crate::icon::Icon;
+use crate::icon::{self, Icon};
 use crate::object::{self, JsonObject, RawObject, as_string};
 use crate::word::words;
 
@@ -208,7 +208,7 @@ pub struct ResourceLink {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "object::list"
+        deserialize_with = "icon::list"
     )]
     pub icons: Vec<Icon>,
     /// Hints for display.

@@ -1,13 +1,15 @@
 //! Pictures for user interfaces (*Overview, `icons`*).
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::object;
 use crate::word::{self, words};
 
 /// A picture for a user interface.
 ///
-/// Untrusted: the specification tells clients to take `https:` and `data:` only, without credentials, and never to follow a redirect to
-/// another origin. Nothing here looks at the source.
+/// Untrusted. Where icons are read as a part of something else, those whose source is not [acceptable](Icon::is_acceptable) are left out.
+/// Not guaranteed: that the picture is there, is one, or is harmless. Fetch it without credentials, follow no redirect to another origin,
+/// bound its size, and look at its bytes before anything renders it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -39,6 +41,30 @@ impl Icon {
             theme: None,
         }
     }
+
+    /// Whether a client may take the source at all: an `https:` URL, or a `data:` URI of an image.
+    ///
+    /// ```
+    /// use mrtr_protocol::icon::Icon;
+    /// assert!(Icon::new("https://a.example/i.png").is_acceptable());
+    /// assert!(!Icon::new("javascript:alert(1)").is_acceptable());
+    /// ```
+    #[must_use]
+    pub fn is_acceptable(&self) -> bool {
+        let begins = |with: &str| {
+            self.src
+                .get(..with.len())
+                .is_some_and(|begin| begin.eq_ignore_ascii_case(with))
+        };
+        begins("https://") || begins("data:image/")
+    }
+}
+
+/// For `#[serde(deserialize_with)]`: the icons that are acceptable. One that is not costs its tool nothing but the picture.
+pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Icon>, D::Error> {
+    let mut icons: Vec<Icon> = object::list(deserializer)?;
+    icons.retain(Icon::is_acceptable);
+    Ok(icons)
 }
 
 /// The background that an icon is made for.
@@ -84,6 +110,42 @@ mod tests {
         ] {
             assert!(good.contains(from), "{from}");
             assert!(read(&good.replace(from, to)).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn icons_of_other_schemes_are_left_out() {
+        #[derive(Deserialize)]
+        struct Shown {
+            #[serde(deserialize_with = "list")]
+            icons: Vec<Icon>,
+        }
+        let shown = |src: &str| {
+            let text =
+                serde_json::json!({"icons": [{"src": src}, {"src": "https://a.example/i.png"}]});
+            serde_json::from_value::<Shown>(text).unwrap().icons.len()
+        };
+        for good in [
+            "https://a.example/i.svg",
+            "HTTPS://a.example/i.svg",
+            "data:image/png;base64,AA==",
+        ] {
+            assert_eq!(shown(good), 2, "{good}");
+        }
+        for bad in [
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "ftp://a.example/i.png",
+            "ws://a.example",
+            "http://a.example/i.png",
+            "slack://open",
+            "data:text/html,<script>",
+            "//a.example/i.png",
+            "https:",
+            " https://a.example/i.png",
+            "",
+        ] {
+            assert_eq!(shown(bad), 1, "{bad}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::capabilities::ClientCapabilities;
-use crate::icon::Icon;
+use crate::icon::{self, Icon};
 use crate::id::RequestId;
 use crate::notification::{LogLevel, ProgressToken};
 use crate::object::{self, Members, RawObject, as_string};
@@ -324,7 +324,7 @@ pub struct Implementation {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "object::list"
+        deserialize_with = "icon::list"
     )]
     pub icons: Vec<Icon>,
 }

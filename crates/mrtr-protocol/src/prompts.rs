@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::content::{ContentBlock, Role};
 use crate::discover::CacheScope;
-use crate::icon::Icon;
+use crate::icon::{self, Icon};
 use crate::meta::ResultMeta;
 use crate::object::{self, Members, RawObject, as_string};
 use crate::tools::ParamsError;
@@ -38,7 +38,7 @@ pub struct Prompt {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "object::list"
+        deserialize_with = "icon::list"
     )]
     pub icons: Vec<Icon>,
     /// `_meta`.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::annotations::Annotations;
 use crate::content::ResourceContents;
 use crate::discover::CacheScope;
-use crate::icon::Icon;
+use crate::icon::{self, Icon};
 use crate::meta::ResultMeta;
 use crate::object::{self, Members, RawObject, as_string};
 use crate::tools::ParamsError;
@@ -43,7 +43,7 @@ pub struct Resource {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "object::list"
+        deserialize_with = "icon::list"
     )]
     pub icons: Vec<Icon>,
     /// Hints for display.
@@ -99,7 +99,7 @@ pub struct ResourceTemplate {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "object::list"
+        deserialize_with = "icon::list"
     )]
     pub icons: Vec<Icon>,
     /// Hints for display.

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::content::ContentBlock;
 use crate::discover::CacheScope;
 use crate::error::{ErrorObject, code};
-use crate::icon::Icon;
+use crate::icon::{self, Icon};
 use crate::meta::ResultMeta;
 use crate::object::{self, JsonObject, Members, RawObject, as_string, is_object};
 
@@ -48,7 +48,7 @@ pub struct Tool {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "object::list"
+        deserialize_with = "icon::list"
     )]
     pub icons: Vec<Icon>,
     /// `_meta`.
