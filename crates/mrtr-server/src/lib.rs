@@ -7,6 +7,7 @@ mod call;
 mod calls;
 mod catalogue;
 mod completion;
+mod content;
 mod encoding;
 mod error;
 mod extract;

@@ -8,6 +8,7 @@ use jsonschema::Validator;
 use mrtr_protocol::{CallToolResult, GetPromptResult, ParamHeaders, ReadResourceResult, method};
 
 use crate::completion::Completer;
+use crate::content;
 use crate::error::ToolError;
 use crate::extract::{Call, ExtractError, Spec};
 use crate::flow::run::Body;
@@ -71,7 +72,9 @@ where
         // Called inside the body, so that whatever it does before its first await is the body's too.
         let (handler, finish) = (handler.clone(), finish.clone());
         Ok(Box::pin(async move {
-            finish(handler.call(arguments).await, &target)
+            let content = finish(handler.call(arguments).await, &target)?;
+            content::check(&content)?;
+            Ok(content)
         }))
     })
 }

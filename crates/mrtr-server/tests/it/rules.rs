@@ -1,9 +1,11 @@
 //! Rules of the specification that no other test here is about: what every answer has, what a schema is, what a URI is.
 
 use http::StatusCode;
+use mrtr_server::protocol::content::ContentBlock;
 use mrtr_server::{
-    Args, BuildError, CreateMessageParams, Flow, Form, MemoryVisits, Pages, Roots, Sampling,
-    SamplingMessage, Server, State, prompt, resource, template, tool,
+    Args, BuildError, CreateMessageParams, Flow, Form, MemoryVisits, Pages, PromptMessage,
+    ResourceContents, ResourceResult, Roots, Sampling, SamplingMessage, Server, State, prompt,
+    resource, template, tool,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -470,6 +472,67 @@ async fn a_form_that_asks_for_a_secret_is_never_put() {
         )
         .await;
     assert_eq!(done.text(), "done 1");
+}
+
+#[tokio::test]
+async fn content_that_nobody_could_read_is_not_sent() {
+    let bank = Bank::with(|builder| {
+        builder
+            .tool(tool("good", async || {
+                ContentBlock::image("AA==", "image/png")
+            }))
+            .tool(tool("bad", async || {
+                ContentBlock::image("no base64", "image/png")
+            }))
+            .prompt(prompt("good", async || vec![PromptMessage::user("x")]))
+            .prompt(prompt("bad", async || {
+                let message = PromptMessage::user("x");
+                let content = ContentBlock::audio("AA==", "wav");
+                vec![PromptMessage { content, ..message }]
+            }))
+            .resource(resource("data://bad", async || {
+                ResourceResult::new(vec![ResourceContents::blob("data://bad", "no base64")])
+            }))
+    });
+    let good = bank.send(&Call::of("good", json!({}))).await;
+    assert_eq!(
+        good.body["result"]["content"][0]["data"], "AA==",
+        "{good:?}"
+    );
+    let bad = bank.send(&Call::of("bad", json!({}))).await;
+    assert_eq!(
+        (bad.text(), &bad.body["result"]["isError"]),
+        ("The tool failed.", &json!(true))
+    );
+    let good = bank.send(&Call::prompt("good", json!({}))).await;
+    assert_eq!(
+        good.body["result"]["messages"][0]["content"]["text"], "x",
+        "{good:?}"
+    );
+    for call in [Call::prompt("bad", json!({})), Call::resource("data://bad")] {
+        assert_eq!(bank.send(&call).await.code(), Some(-32603));
+    }
+}
+
+#[tokio::test]
+async fn tools_for_a_model_are_put_to_those_who_declared_them() {
+    let bank = Bank::with(|builder| {
+        builder.tool(tool("model", async |flow: Flow| {
+            let mut ask = CreateMessageParams::new(vec![SamplingMessage::user("Go.")], 50);
+            ask.tools = Some(Vec::new());
+            let _ = flow.ask("k", Sampling::new(ask)).await;
+            "done"
+        }))
+    });
+    let call = |capabilities: Value| Call::of("model", json!({})).declaring(capabilities);
+    let asked = bank
+        .send(&call(json!({ "sampling": { "tools": {} } })))
+        .await;
+    assert_eq!(asked.asks(), ["k"], "{asked:?}");
+    let refused = bank.send(&call(json!({ "sampling": {} }))).await;
+    Refusal::http(StatusCode::BAD_REQUEST, -32021).check("no tools", &refused);
+    let required = &refused.body["error"]["data"]["requiredCapabilities"];
+    assert_eq!(*required, json!({ "sampling": { "tools": {} } }));
 }
 
 #[tokio::test]
