@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mrtr_protocol::RequestId;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Requests of one client that are being answered at a time. Bodies have a limit of their own; this one bounds what is kept of
@@ -16,6 +17,8 @@ const MOST: usize = 4_096;
 pub(crate) struct Calls {
     open: Mutex<HashMap<RequestId, CancellationToken>>,
     all: CancellationToken,
+    /// Told when the last one is over.
+    none: Notify,
 }
 
 /// Why a request has no place.
@@ -70,6 +73,17 @@ impl Calls {
         self.all.cancel();
     }
 
+    /// Resolves when none is being answered.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let none = self.none.notified();
+            if !self.is_busy() {
+                return;
+            }
+            none.await;
+        }
+    }
+
     pub(crate) fn is_busy(&self) -> bool {
         !self.open().is_empty()
     }
@@ -93,6 +107,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.calls.open().remove(&self.id);
+        let mut open = self.calls.open();
+        open.remove(&self.id);
+        if open.is_empty() {
+            self.calls.none.notify_waiters();
+        }
     }
 }

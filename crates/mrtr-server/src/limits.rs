@@ -50,7 +50,8 @@ pub struct Limits {
     /// How long a stream of events may be silent before a comment is sent on it: 15 seconds. Proxies and clients close what is silent
     /// for longer.
     pub keep_alive: Duration,
-    /// Sessions of the earlier era that are open over HTTP at a time: 4,096. They are what this server holds for its clients.
+    /// Sessions of the earlier era that are open over HTTP at a time: 4,096. They are what this server holds for its clients: beside what
+    /// its bodies hold, a session keeps 1 MiB for each call that runs and 256 KiB of those that have ended, at most.
     pub sessions: usize,
     /// Those of one principal: 64; of anonymous callers, per address.
     pub sessions_per_principal: usize,

@@ -74,7 +74,8 @@ impl Server {
     }
 
     /// Waits until every call that holds a claim has settled it, however long that takes: a ledger that does not answer
-    /// is asked again and again. New calls are still taken; stop the listener first. [`serve`](Self::serve) waits for
+    /// is asked again and again, and a call of the earlier era may wait for a person. New calls are still taken; stop the listener and
+    /// [close the sessions](Self::close_sessions) first. [`serve`](Self::serve) waits for
     /// [`Limits::shutdown`](crate::Limits::shutdown) at most.
     pub async fn settled(&self) {
         self.inner.tasks.wait().await;

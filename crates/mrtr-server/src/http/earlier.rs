@@ -317,8 +317,7 @@ async fn receive(
         let (inner, open, stream) = (Arc::clone(inner), Arc::clone(open), Arc::clone(&stream));
         let (id, name) = (request.id.clone(), request.method.into_owned());
         let params = request.params.map(RawValue::to_owned);
-        let tasks = inner.tasks.clone();
-        tasks.spawn(async move {
+        tokio::spawn(async move {
             let outbox: Outbox = Arc::clone(&stream) as Outbox;
             let answer = open
                 .session
@@ -328,6 +327,7 @@ async fn receive(
             let reply = reply.map(|reply| in_one_line(write(&id, reply)));
             open.touch(inner.clock.now());
             stream.respond(reply);
+            open.streams.trim();
         });
     }
     let form = match prefers_events(&head.headers) {

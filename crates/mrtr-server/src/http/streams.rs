@@ -18,8 +18,9 @@ use crate::outbox::Outlet;
 /// Most bytes that one stream keeps, beside its responses.
 const STREAM_BYTES: usize = 1 << 20;
 
-/// Streams that are kept after their last message, for clients that did not see it.
-const FINISHED: usize = 16;
+/// Streams that are kept after their last message, for clients that did not see it, and most bytes of all of them.
+const ENDED: usize = 16;
+const ENDED_BYTES: usize = 256 << 10;
 
 /// The streams of one session.
 #[derive(Default)]
@@ -58,22 +59,36 @@ impl Streams {
     /// A stream for `responses` responses.
     pub(super) fn open(&self, responses: usize) -> Arc<Stream> {
         let mut table = self.table();
-        // What has ended longest ago is let go of first.
-        let finished: Vec<u64> = table
-            .streams
-            .iter()
-            .filter(|(_, stream)| stream.log().expected == Some(0))
-            .map(|(id, _)| *id)
-            .collect();
-        let surplus = finished.len().saturating_sub(FINISHED - 1);
-        for id in finished.into_iter().take(surplus) {
-            table.streams.remove(&id);
-        }
         table.last += 1;
         let id = table.last;
         let stream = Arc::new(Stream::new(id, Some(responses)));
         table.streams.insert(id, Arc::clone(&stream));
         stream
+    }
+
+    /// Lets go of streams that have ended, those that ended longest ago first, until what is left is within bounds. The last one
+    /// stays.
+    pub(super) fn trim(&self) {
+        let mut table = self.table();
+        let mut ended: Vec<(u64, usize)> = table
+            .streams
+            .iter()
+            .filter_map(|(id, stream)| {
+                let log = stream.log();
+                (log.expected == Some(0)).then_some((*id, log.bytes))
+            })
+            .collect();
+        let mut bytes: usize = ended.iter().map(|(_, bytes)| bytes).sum();
+        ended.pop();
+        let mut left = ended.len() + 1;
+        for (id, of_this) in ended {
+            if left <= ENDED && bytes <= ENDED_BYTES {
+                break;
+            }
+            table.streams.remove(&id);
+            left -= 1;
+            bytes -= of_this;
+        }
     }
 
     /// The stream of what belongs to no request, which is always there.

@@ -11,6 +11,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::StatusCode;
 use mrtr_ledger::Account;
@@ -38,12 +39,15 @@ use crate::session::Session;
 /// Messages that wait to be written. Notifications beyond it are dropped; responses wait.
 const WAITING: usize = 1_024;
 
+/// How long calls may go on when the client has closed its end.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// Messages in one batch. Only revision 2025-03-26 has batches.
 const BATCH: usize = 64;
 
 impl Server {
     /// Serves one client over these until `reader` ends or `shutdown` resolves, then lets calls settle for
-    /// [`Limits::shutdown`](crate::Limits::shutdown) at most.
+    /// [`Limits::shutdown`](crate::Limits::shutdown) at most. Calls that still run when `reader` ends have 2 seconds, and are cancelled then.
     ///
     /// Each message is one line of at most [`Limits::body`](crate::Limits::body) bytes; longer ones are refused and skipped. Whose calls
     /// these are is said by `principal`: nothing that is read can change it, and the builder's authenticator is not asked.
@@ -69,6 +73,7 @@ impl Server {
         let mut lines = Lines::new(self.inner.limits.body);
         let mut shutdown = pin!(shutdown);
         let mut chunk = vec![0; 16 << 10];
+        let mut ended = false;
         let read = loop {
             let read = tokio::select! {
                 biased;
@@ -76,7 +81,10 @@ impl Server {
                 read = reader.read(&mut chunk) => read,
             };
             match read {
-                Ok(0) => break Ok(()),
+                Ok(0) => {
+                    ended = true;
+                    break Ok(());
+                }
                 Ok(n) => {
                     for line in lines.push(chunk.get(..n).unwrap_or_default()) {
                         connection.take(line).await;
@@ -86,7 +94,8 @@ impl Server {
                 Err(error) => break Err(error),
             }
         };
-        connection.close().await;
+        // What came before the end is answered; nobody can answer a question any more.
+        connection.close(ended).await;
         if tokio::time::timeout(self.inner.limits.shutdown, written)
             .await
             .is_err()
@@ -300,7 +309,7 @@ impl Connection {
         };
         let answer = self.run(&request, &place);
         let out = self.out.clone();
-        self.inner.tasks.spawn(async move {
+        tokio::spawn(async move {
             let reply = place.run(answer).await;
             drop(place);
             if let Some(reply) = reply {
@@ -335,7 +344,7 @@ impl Connection {
                 Ok(Incoming::Request(request)) => {
                     if let Some((id, place)) = self.place(&request).await {
                         let answer = self.run(&request, &place);
-                        running.push(self.inner.tasks.spawn(async move {
+                        running.push(tokio::spawn(async move {
                             let reply = place.run(answer).await;
                             Some(in_one_line(write(&id, reply?)))
                         }));
@@ -354,7 +363,7 @@ impl Connection {
             return;
         }
         let out = self.out.clone();
-        self.inner.tasks.spawn(async move {
+        tokio::spawn(async move {
             let mut batch = Vec::new();
             for answer in running {
                 if let Ok(Some(response)) = answer.await {
@@ -428,8 +437,15 @@ impl Connection {
         }
     }
 
-    /// Cancels what runs, and waits for what must be settled.
-    async fn close(self) {
+    /// Lets what runs end, cancels what does not, and waits for what must be settled.
+    async fn close(self, ended: bool) {
+        if ended
+            && tokio::time::timeout(GRACE, self.calls.ended())
+                .await
+                .is_err()
+        {
+            tracing::debug!("calls still run; nobody waits for them any more");
+        }
         self.calls.close();
         let limit = self.inner.limits.shutdown;
         if tokio::time::timeout(limit, self.inner.tasks.wait())

@@ -177,6 +177,30 @@ async fn a_stream_that_broke_is_resumed_where_it_was() {
 }
 
 #[tokio::test]
+async fn what_is_kept_of_streams_that_ended_is_bounded() {
+    let bank = Bank::with(|builder| builder.tool(tool("large", async || "x".repeat(100 << 10))));
+    let session = Session::open(&bank.server, everything()).await;
+    let mut first_events = Vec::new();
+    for (tool, count) in [("plain", 20), ("large", 4)] {
+        for n in 0..count {
+            let params = json!({ "name": tool });
+            let call =
+                json!({ "jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params });
+            let mut answer = session.post_for_events(&call).await;
+            first_events.push(answer.event().await.unwrap().id.unwrap());
+            while answer.event().await.is_some() {}
+        }
+    }
+    let mut kept = Vec::new();
+    for id in &first_events {
+        kept.push(session.get(Some(id)).await.status == StatusCode::OK);
+    }
+    // Of the large ones two fit, and of what is older nothing is kept.
+    assert_eq!(kept.iter().filter(|kept| **kept).count(), 2);
+    assert!(kept.ends_with(&[false, true, true]));
+}
+
+#[tokio::test]
 async fn whoever_names_streams_first_gets_one() {
     let bank = Bank::new();
     let session = Session::open(&bank.server, everything()).await;

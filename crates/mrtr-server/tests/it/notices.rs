@@ -405,7 +405,22 @@ async fn a_request_is_cancelled_by_its_id_and_nothing_is_said_of_it() {
     assert_eq!(bank.effects.count(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_before_the_end_is_answered() {
+    let bank = bank();
+    let mut pipe = Pipe::open(&bank.server);
+    let call = Call::of("counts", json!({})).meta("progressToken", 1);
+    pipe.send(&modern(1, &call)).await;
+    drop(std::mem::replace(&mut pipe.to_server, duplex(1).0));
+    let mut all = Vec::new();
+    while let Some(line) = pipe.lines.next_line().await.unwrap() {
+        all.push(serde_json::from_str::<Value>(&line).unwrap());
+    }
+    assert_eq!(all.last().unwrap()["id"], 1);
+    pipe.serving.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_runs_is_cancelled_when_the_client_goes() {
     let bank = bank();
     let mut pipe = Pipe::open(&bank.server);
