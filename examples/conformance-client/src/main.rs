@@ -23,7 +23,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mrtr_client::{BuildError, CallError, Client, RequestError};
+use mrtr_client::protocol::{EarlierRevision, REVISION};
+use mrtr_client::{BuildError, CallError, Client, EraChoice, RequestError};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -107,11 +108,14 @@ async fn play() -> Result<(), Failure> {
         Err(_) => Context::default(),
     };
     let scenario = Scenario::named(&scenario).ok_or(Failure::Scenario(scenario))?;
-    if revision != mrtr_client::protocol::REVISION {
-        return Err(Failure::Revision(revision));
-    }
-    let client = people::attend(Client::builder(url)).build()?;
+    let era = match &*revision {
+        REVISION => EraChoice::Modern,
+        word if EarlierRevision::from_word(word).is_some() => EraChoice::Earlier,
+        _ => return Err(Failure::Revision(revision)),
+    };
+    let client = people::attend(Client::builder(url).era(era)).build()?;
     scenario.play(&client, &context).await?;
+    client.close().await;
     writeln!(std::io::stdout(), "done")?;
     Ok(())
 }

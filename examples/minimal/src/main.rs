@@ -4,7 +4,7 @@
 //! nothing. Without a ledger a state can be answered again until it expires, which is fine for a greeting.
 //!
 //! ```sh
-//! cargo run -p minimal
+//! cargo run -p minimal    # with an address behind it to listen elsewhere
 //! curl -s http://127.0.0.1:3000/mcp -H 'Content-Type: application/json' \
 //!   -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' \
 //!   -H 'Mcp-Method: tools/call' -H 'Mcp-Name: greet' -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{
@@ -60,8 +60,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .tool(tool("greet", greet).description("Finds out how to greet the person."))
         .build()?;
 
-    let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    eprintln!("listening on http://127.0.0.1:3000/mcp");
+    let address = std::env::args().nth(1);
+    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:3000")).await?;
+    eprintln!("listening on http://{}/mcp", listener.local_addr()?);
     server.serve(listener, pending()).await?;
     Ok(())
 }

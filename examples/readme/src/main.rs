@@ -1,7 +1,7 @@
 //! The code of the README, with what it takes to serve it: keys, a ledger that lasts, somebody who may call.
 //!
 //! ```sh
-//! cargo run -p readme
+//! cargo run -p readme    # with an address behind it to listen elsewhere
 //! curl -s http://127.0.0.1:3000/mcp -H 'Authorization: Bearer alice-token' \
 //!   -H 'Content-Type: application/json' \
 //!   -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' \
@@ -116,8 +116,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         )
         .build()?;
 
-    let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    eprintln!("listening on http://127.0.0.1:3000/mcp");
+    let address = std::env::args().nth(1);
+    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:3000")).await?;
+    eprintln!("listening on http://{}/mcp", listener.local_addr()?);
     server.serve(listener, pending()).await?;
     Ok(())
 }
