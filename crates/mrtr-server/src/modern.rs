@@ -10,6 +10,8 @@ use mrtr_protocol::{
     REVISION, ReadResourceParams, RequestMeta, code, meta, method,
 };
 
+use serde_json::value::RawValue;
+
 use crate::call::{Asked, Requester, answer as answer_call};
 use crate::completion;
 use crate::methods;
@@ -26,6 +28,14 @@ pub(crate) struct Declared {
     pub(crate) kinds: KindSet,
     pub(crate) progress: Option<ProgressToken>,
     pub(crate) log: LogGate,
+}
+
+/// Whether a request says in `_meta` that it is of the modern era.
+pub(crate) fn is_modern(params: &RawValue) -> bool {
+    Members::parse(params)
+        .ok()
+        .and_then(|params| RequestMeta::of(&params).ok())
+        .is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some())
 }
 
 /// Reads `_meta` in the order in which its faults are told: the version is there, it is served, the capabilities are there.

@@ -8,9 +8,10 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use mrtr_protocol::jsonrpc::{write_error, write_result};
 use mrtr_protocol::{
     CallToolResult, ErrorObject, Implementation, InputRequests, Kind, KindSet, RawObject,
-    ResultMeta, code, earlier, meta,
+    RequestId, ResultMeta, code, earlier, meta,
 };
 use mrtr_state::{Consequence, Reason};
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,14 @@ impl Reply {
             StatusCode::OK,
             ErrorObject::new(code::INVALID_REQUEST, message),
         )
+    }
+
+    /// The reply as the response to the request of this id.
+    pub(crate) fn into_message(self, id: &RequestId) -> Vec<u8> {
+        match self.outcome {
+            Ok(result) => write_result(id, result.get()),
+            Err(error) => write_error(Some(id), &error),
+        }
     }
 
     /// A result that is written already.

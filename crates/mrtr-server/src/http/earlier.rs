@@ -11,10 +11,9 @@ use http::header::{ACCEPT, ALLOW};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mrtr_protocol::earlier::EarlierRevision;
-use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_error, write_result};
+use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_result};
 use mrtr_protocol::{
-    EnvelopeError, ErrorObject, Incoming, Members, REVISION, Request, RequestMeta, code, headers,
-    meta, method,
+    EnvelopeError, ErrorObject, Incoming, REVISION, Request, code, headers, method,
 };
 use mrtr_state::{Principal, Timestamp, random};
 use serde_json::value::RawValue;
@@ -22,7 +21,6 @@ use serde_json::value::RawValue;
 use super::streams::{EventId, Form, Streams};
 use super::{HttpReply, Refused, accepted, account, check_strictly, json, sse};
 use crate::outbox::{Outbox, in_one_line};
-use crate::reply::Reply;
 use crate::server::Inner;
 use crate::session::Session;
 
@@ -150,10 +148,7 @@ fn is_modern(body: &[u8]) -> bool {
     else {
         return false;
     };
-    Members::parse(params)
-        .ok()
-        .and_then(|params| RequestMeta::of(&params).ok())
-        .is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some())
+    crate::modern::is_modern(params)
 }
 
 /// A GET or a DELETE: a session's standalone stream, the rest of a stream, or the session's end.
@@ -324,7 +319,7 @@ async fn receive(
                 .answer(&inner, outbox, &name, params.as_deref());
             let reply = place.run(answer).await;
             drop(place);
-            let reply = reply.map(|reply| in_one_line(write(&id, reply)));
+            let reply = reply.map(|reply| in_one_line(reply.into_message(&id)));
             open.touch(inner.clock.now());
             stream.respond(reply);
             open.streams.trim();
@@ -346,13 +341,6 @@ async fn receive(
                 inner.limits.keep_alive,
             ))
         }
-    }
-}
-
-fn write(id: &mrtr_protocol::RequestId, reply: Reply) -> Vec<u8> {
-    match reply.outcome {
-        Ok(result) => write_result(id, result.get()),
-        Err(error) => write_error(Some(id), &error),
     }
 }
 

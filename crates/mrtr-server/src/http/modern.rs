@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use http::StatusCode;
 use http::request::Parts;
-use mrtr_protocol::jsonrpc::{write_error, write_result};
+use mrtr_protocol::jsonrpc::write_error;
 use mrtr_protocol::object::as_string;
 use mrtr_protocol::{ErrorObject, Members, Message, REVISION, Request, RequestMeta, code};
 use mrtr_state::Principal;
@@ -167,10 +167,7 @@ async fn answer(
         let error = not_found(&request.method);
         return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
     };
-    Ok(match reply.outcome {
-        Ok(result) => (reply.status, write_result(&request.id, result.get())),
-        Err(error) => (reply.status, write_error(Some(&request.id), &error)),
-    })
+    Ok((reply.status, reply.into_message(&request.id)))
 }
 
 /// Header against body first, then what `_meta` must say.

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 use mrtr_ledger::Account;
-use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_error, write_result};
+use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_error};
 use mrtr_protocol::notification::CancelledParams;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
-    ErrorObject, Incoming, Members, Notification, Request, RequestId, RequestMeta, code, meta,
-    method, strict,
+    ErrorObject, Incoming, Members, Notification, Request, RequestId, RequestMeta, code, method,
+    strict,
 };
 use mrtr_state::Principal;
 use serde_json::value::RawValue;
@@ -313,7 +313,7 @@ impl Connection {
             let reply = place.run(answer).await;
             drop(place);
             if let Some(reply) = reply {
-                let _ = out.send(in_one_line(write(&id, reply))).await;
+                let _ = out.send(in_one_line(reply.into_message(&id))).await;
             }
         });
     }
@@ -346,7 +346,7 @@ impl Connection {
                         let answer = self.run(&request, &place);
                         running.push(tokio::spawn(async move {
                             let reply = place.run(answer).await;
-                            Some(in_one_line(write(&id, reply?)))
+                            Some(in_one_line(reply?.into_message(&id)))
                         }));
                     }
                 }
@@ -394,7 +394,7 @@ impl Connection {
             over: place.token(),
         });
         let opens = name == method::INITIALIZE && inner.earlier_era;
-        let modern = says_modern(params.as_deref());
+        let modern = params.as_deref().is_some_and(modern::is_modern);
         let opened = (opens && !modern).then(|| self.open(params.as_deref()));
         let session = (!modern).then(|| self.session.get().cloned()).flatten();
         let requester = Requester {
@@ -457,13 +457,6 @@ impl Connection {
     }
 }
 
-fn says_modern(params: Option<&RawValue>) -> bool {
-    params
-        .and_then(|params| Members::parse(params).ok())
-        .and_then(|params| RequestMeta::of(&params).ok())
-        .is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some())
-}
-
 async fn answer_modern(
     inner: &Arc<Inner>,
     mut requester: Requester,
@@ -489,13 +482,6 @@ async fn answer_modern(
     requester.link.log = log;
     let reply = modern::dispatch(inner, name, &params, requester).await;
     reply.unwrap_or_else(|| Reply::error(StatusCode::NOT_FOUND, not_found(name)))
-}
-
-fn write(id: &RequestId, reply: Reply) -> Vec<u8> {
-    match reply.outcome {
-        Ok(result) => write_result(id, result.get()),
-        Err(error) => write_error(Some(id), &error),
-    }
 }
 
 #[cfg(test)]
