@@ -33,6 +33,27 @@ impl Annotations {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Says for whom it is.
+    #[must_use]
+    pub fn with_audience(mut self, audience: impl IntoIterator<Item = Role>) -> Self {
+        self.audience = audience.into_iter().collect();
+        self
+    }
+
+    /// Says how important it is: from 0, optional, to 1, required.
+    #[must_use]
+    pub fn with_priority(mut self, priority: f64) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Says when it changed, as ISO 8601 writes it.
+    #[must_use]
+    pub fn with_last_modified(mut self, time: impl Into<String>) -> Self {
+        self.last_modified = Some(time.into());
+        self
+    }
 }
 
 #[cfg(test)]

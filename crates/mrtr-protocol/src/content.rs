@@ -81,6 +81,35 @@ impl ContentBlock {
         })
     }
 
+    /// A resource to be read elsewhere.
+    #[must_use]
+    pub fn link(link: ResourceLink) -> Self {
+        Self::ResourceLink(link)
+    }
+
+    /// With hints for display and use. A block of another type is left as it is.
+    ///
+    /// ```
+    /// use mrtr_protocol::{Annotations, ContentBlock, Role};
+    /// let hints = Annotations::new().with_audience([Role::User]).with_priority(0.9);
+    /// let block = ContentBlock::text("For people.").with_annotations(hints);
+    /// # assert!(serde_json::to_string(&block)?.contains("priority"));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
+        let place = match &mut self {
+            Self::Text(content) => &mut content.annotations,
+            Self::Image(content) => &mut content.annotations,
+            Self::Audio(content) => &mut content.annotations,
+            Self::ResourceLink(content) => &mut content.annotations,
+            Self::Resource(content) => &mut content.annotations,
+            Self::Other(_) => return self,
+        };
+        *place = Some(annotations);
+        self
+    }
+
     /// The text of a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
@@ -221,6 +250,23 @@ pub struct ResourceLink {
     /// `_meta`.
     #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
     pub meta: RawObject,
+}
+
+impl ResourceLink {
+    /// A link to a URI, with a name; the rest are public fields.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            size: None,
+            icons: Vec::new(),
+            annotations: None,
+            meta: RawObject::new(),
+        }
+    }
 }
 
 /// A resource in place.

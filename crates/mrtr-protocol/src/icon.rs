@@ -42,6 +42,27 @@ impl Icon {
         }
     }
 
+    /// Says of which media type it is.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Adds a size: `48x48`, or `any` for one that scales.
+    #[must_use]
+    pub fn with_size(mut self, size: impl Into<String>) -> Self {
+        self.sizes.push(size.into());
+        self
+    }
+
+    /// Says for which background it is made.
+    #[must_use]
+    pub fn with_theme(mut self, theme: IconTheme) -> Self {
+        self.theme = Some(theme);
+        self
+    }
+
     /// Whether a client may take the source at all: an `https:` URL, or a `data:` URI of an image.
     ///
     /// ```

@@ -83,7 +83,7 @@ pub use capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
 pub use completion::{CompleteParams, CompleteResult, Completion, CompletionReference};
-pub use content::{ContentBlock, ResourceContents, Role};
+pub use content::{ContentBlock, ResourceContents, ResourceLink, Role};
 pub use discover::{CacheScope, DiscoverResult, ServerCapabilities};
 pub use earlier::EarlierRevision;
 pub use elicit::{ElicitAction, ElicitForm, ElicitUrl};

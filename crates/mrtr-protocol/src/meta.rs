@@ -343,6 +343,45 @@ impl Implementation {
     }
 }
 
+/// Whether a name is one that a key of `_meta` may have: labels with dots between and a slash behind, if it has a prefix, and
+/// then a name (*Overview, `_meta`).
+#[must_use]
+pub fn is_key(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let ends = |text: &str, first: fn(&char) -> bool| {
+        text.starts_with(|c| first(&c)) && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    let inside = |text: &str, more: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    let label = |label: &str| ends(label, char::is_ascii_alphabetic) && inside(label, "-");
+    prefix.is_none_or(|prefix| prefix.split('.').all(label))
+        && (name.is_empty() || ends(name, char::is_ascii_alphanumeric) && inside(name, "-_."))
+}
+
+/// Whether a key is the specification's to give a meaning to: one whose prefix has `modelcontextprotocol` or `mcp` as its second
+/// label, and the four that have no prefix.
+///
+/// ```
+/// use mrtr_protocol::meta::is_reserved;
+/// assert!(is_reserved("io.modelcontextprotocol/logLevel") && is_reserved("com.mcp.tools/x") && is_reserved("traceparent"));
+/// assert!(!is_reserved("com.example.mcp/x") && !is_reserved("colour"));
+/// ```
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, _)) => prefix
+            .split('.')
+            .nth(1)
+            .is_some_and(|label| ["modelcontextprotocol", "mcp"].contains(&label)),
+        None => [PROGRESS_TOKEN, TRACEPARENT, TRACESTATE, BAGGAGE].contains(&key),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -516,24 +555,6 @@ mod tests {
         assert_eq!(NotificationMeta::default().subscription_id(), None);
     }
 
-    /// The format of key names (*Overview, `_meta`): labels with dots between and a slash behind, then a name.
-    fn is_key(key: &str) -> bool {
-        let (prefix, name) = match key.split_once('/') {
-            Some((prefix, name)) => (Some(prefix), name),
-            None => (None, key),
-        };
-        let ends = |text: &str, first: fn(&char) -> bool| {
-            text.starts_with(|c| first(&c)) && text.ends_with(|c: char| c.is_ascii_alphanumeric())
-        };
-        let inside = |text: &str, more: &str| {
-            text.chars()
-                .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
-        };
-        let label = |label: &str| ends(label, char::is_ascii_alphabetic) && inside(label, "-");
-        prefix.is_none_or(|prefix| prefix.split('.').all(label))
-            && (name.is_empty() || ends(name, char::is_ascii_alphanumeric) && inside(name, "-_."))
-    }
-
     #[test]
     fn keys_are_named_as_the_specification_says() {
         for bad in [
@@ -559,7 +580,8 @@ mod tests {
             assert!(is_key(key) && !key.contains('/'), "{key}");
         }
         // This project's own is in nobody else's name: what is reserved has `modelcontextprotocol` or `mcp` as its second label.
-        assert!(is_key(REPLAYED) && REPLAYED.starts_with("mrtr/"));
+        assert!(is_key(REPLAYED) && !is_reserved(REPLAYED));
+        assert!(reserved.into_iter().all(is_reserved));
     }
 
     #[test]

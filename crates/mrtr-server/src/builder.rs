@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use mrtr_ledger::Ledger;
-use mrtr_protocol::Implementation;
+use mrtr_protocol::{Icon, Implementation};
 use mrtr_state::{Clock, Envelope, Purpose, StateCodec, SystemClock};
 use thiserror::Error;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Anonymous, Authenticator};
-use crate::catalogue::{Catalogue, Provisions, SHORTEST};
+use crate::catalogue::{Catalogue, Provisions, SHORTEST, check_icons};
 use crate::extract::States;
 use crate::flow::outcome::Outcomes;
 use crate::http::gate::Gate;
@@ -111,6 +111,9 @@ pub enum BuildError {
         /// What is wrong with it.
         fault: String,
     },
+    /// What the server says of itself is not what clients take.
+    #[error("the server's description of itself: {0}")]
+    Description(String),
     /// A limit that makes no sense.
     #[error("limit `{0}` must be more than zero, and a time at least one millisecond")]
     ZeroLimit(&'static str),
@@ -203,6 +206,33 @@ impl ServerBuilder {
         self
     }
 
+    /// The server's name for people; [`Server::builder`] takes the programmatic one.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.info.title = Some(title.into());
+        self
+    }
+
+    /// What the server is for, for people. What the model should know is [`instructions`](Self::instructions).
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.info.description = Some(description.into());
+        self
+    }
+
+    /// Where people read more.
+    pub fn website_url(mut self, url: impl Into<String>) -> Self {
+        self.info.website_url = Some(url.into());
+        self
+    }
+
+    /// Adds a picture of the server: an `https:` URL of its own origin, or a `data:` URI. It is sent with every result, so that
+    /// a short one is the better one.
+    ///
+    /// Specification: `basic/index`, "`icons`".
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.info.icons.push(icon);
+        self
+    }
+
     /// For the model: how to use this server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
@@ -273,6 +303,7 @@ impl ServerBuilder {
     /// [`BuildError`] names what is missing and the call that gives it.
     pub fn build(self) -> Result<Server, BuildError> {
         check_limits(&self.limits)?;
+        check_info(&self.info)?;
         let authenticator = self.authenticator.ok_or(BuildError::NoAuthenticator)?;
         let provisions = Provisions {
             codec: self.codec.is_some(),
@@ -371,6 +402,21 @@ impl Dangerous {
     pub fn allow_forgetful_ledger(mut self) -> ServerBuilder {
         self.builder.opt_outs.forgetful_ledger = true;
         self.builder
+    }
+}
+
+fn check_info(info: &Implementation) -> Result<(), BuildError> {
+    check_icons(&info.icons).map_err(BuildError::Description)?;
+    match &info.website_url {
+        Some(url)
+            if !["https://", "http://"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme)) =>
+        {
+            let fault = format!("the website `{url}` is no `https:` URL");
+            Err(BuildError::Description(fault))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -56,7 +56,8 @@ pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
 /// The wire types, for what this crate does not name itself: content blocks, tools for sampling and the like.
 pub use mrtr_protocol as protocol;
 pub use mrtr_protocol::{
-    Completion, ContentBlock, Kind, PromptMessage, ResourceContents, ToolAnnotations,
+    Annotations, Completion, ContentBlock, Icon, IconTheme, Kind, PromptMessage, ResourceContents,
+    ResourceLink, Role, ToolAnnotations,
 };
 /// Deprecated since 2026-07-28, as sampling and roots are: a new server calls a model provider itself, and takes folders as
 /// parameters, resource URIs or configuration.

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use mrtr_protocol::{GetPromptResult, PromptMessage};
+use mrtr_protocol::{GetPromptResult, Icon, Prompt as PublishedPrompt, PromptMessage};
+use serde::Serialize;
 
 use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
@@ -37,9 +38,8 @@ pub type PromptResult = GetPromptResult;
 /// Specification: `server/prompts`.
 #[must_use = "a prompt does nothing until a builder has it"]
 pub struct Prompt {
-    pub(crate) name: String,
-    pub(crate) title: Option<String>,
-    pub(crate) description: Option<String>,
+    /// What is listed; the arguments are put in when the server is built.
+    pub(crate) published: PublishedPrompt,
     pub(crate) draft: Draft,
 }
 
@@ -58,9 +58,7 @@ where
         output.into_prompt_result().map(Content::Prompt)
     });
     Prompt {
-        name: name.into(),
-        title: None,
-        description: None,
+        published: PublishedPrompt::new(name),
         draft: Draft::new::<A>(start),
     }
 }
@@ -68,13 +66,32 @@ where
 impl Prompt {
     /// The name that a person reads.
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
+        self.published.title = Some(title.into());
         self
     }
 
     /// What the prompt is for.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
+        self.published.description = Some(description.into());
+        self
+    }
+
+    /// Adds a picture, for user interfaces. The builder refuses what is neither an `https:` URL nor a `data:` URI.
+    ///
+    /// Specification: `basic/index`, "`icons`".
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.published.icons.push(icon);
+        self
+    }
+
+    /// Adds an entry to the `_meta` that is listed, such as `com.example/colour`. The builder refuses keys of another form, and
+    /// those that the specification gives a meaning to.
+    pub fn meta(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
+        let key = key.into();
+        if let Err(error) = self.published.meta.insert(key.as_str(), &value) {
+            let fault = format!("the value of `{key}` in `_meta` does not serialize: {error}");
+            self.draft.spec.faults.push(fault);
+        }
         self
     }
 
@@ -120,7 +137,7 @@ impl Prompt {
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")
-            .field("name", &self.name)
+            .field("name", &self.published.name)
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mrtr_protocol::{ReadResourceResult, ResourceContents};
+use mrtr_protocol::{
+    Annotations, Icon, ReadResourceResult, Resource as PublishedResource, ResourceContents,
+};
 use serde::Serialize;
 
 use crate::completion::{Completer, IntoCompletion};
@@ -37,12 +39,9 @@ pub type ResourceResult = ReadResourceResult;
 /// Specification: `server/resources`.
 #[must_use = "a resource does nothing until a builder has it"]
 pub struct Resource {
-    pub(crate) uri: String,
+    /// What is listed, of a template too.
+    pub(crate) published: PublishedResource,
     pub(crate) is_template: bool,
-    pub(crate) name: Option<String>,
-    pub(crate) title: Option<String>,
-    pub(crate) description: Option<String>,
-    pub(crate) mime_type: Option<String>,
     pub(crate) draft: Draft,
 }
 
@@ -90,12 +89,8 @@ where
     });
     let draft = Draft::new::<A>(start);
     Resource {
-        uri,
+        published: PublishedResource::new(uri.clone(), uri),
         is_template,
-        name: None,
-        title: None,
-        description: None,
-        mime_type: None,
         draft,
     }
 }
@@ -103,25 +98,59 @@ where
 impl Resource {
     /// The programmatic name; the URI by default.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.published.name = name.into();
         self
     }
 
     /// The name that a person reads.
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
+        self.published.title = Some(title.into());
         self
     }
 
     /// What is to be found there.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
+        self.published.description = Some(description.into());
         self
     }
 
     /// The media type that is published. Contents carry their own, if any.
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.mime_type = Some(mime_type.into());
+        self.published.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// How many bytes it has, before any encoding. A template's resources have no size in common.
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.published.size = Some(bytes);
+        self
+    }
+
+    /// Hints about whom it is for, how important it is, and when it changed. The builder refuses a priority beyond 0 to 1, and
+    /// what is no time.
+    ///
+    /// Specification: `server/resources`, "Annotations".
+    pub fn annotations(mut self, annotations: Annotations) -> Self {
+        self.published.annotations = Some(annotations);
+        self
+    }
+
+    /// Adds a picture, for user interfaces. The builder refuses what is neither an `https:` URL nor a `data:` URI.
+    ///
+    /// Specification: `basic/index`, "`icons`".
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.published.icons.push(icon);
+        self
+    }
+
+    /// Adds an entry to the `_meta` that is listed, such as `com.example/colour`. The builder refuses keys of another form, and
+    /// those that the specification gives a meaning to.
+    pub fn meta(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
+        let key = key.into();
+        if let Err(error) = self.published.meta.insert(key.as_str(), &value) {
+            let fault = format!("the value of `{key}` in `_meta` does not serialize: {error}");
+            self.draft.spec.faults.push(fault);
+        }
         self
     }
 
@@ -167,7 +196,7 @@ impl Resource {
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resource")
-            .field("uri", &self.uri)
+            .field("uri", &self.published.uri)
             .finish_non_exhaustive()
     }
 }

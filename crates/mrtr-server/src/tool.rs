@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use mrtr_protocol::{CallToolResult, ContentBlock, ToolAnnotations};
+use mrtr_protocol::{
+    CallToolResult, ContentBlock, Icon, JsonObject, Tool as PublishedTool, ToolAnnotations,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -36,11 +38,10 @@ pub type ToolResult = CallToolResult;
 /// ```
 #[must_use = "a tool does nothing until a builder has it"]
 pub struct Tool {
-    pub(crate) name: String,
-    pub(crate) title: Option<String>,
-    pub(crate) description: Option<String>,
-    pub(crate) annotations: Option<ToolAnnotations>,
-    pub(crate) output_schema: Option<Value>,
+    /// What is listed; the input schema is put in when the server is built.
+    pub(crate) published: PublishedTool,
+    /// In place of what the handler's arguments say.
+    pub(crate) input_schema: Option<JsonObject>,
     pub(crate) draft: Draft,
 }
 
@@ -58,32 +59,76 @@ where
     let start = registered::start(handler, |output: H::Output, _| {
         output.into_tool_result().map(Content::Tool)
     });
-    Tool {
-        name: name.into(),
-        title: None,
-        description: None,
-        annotations: None,
-        output_schema: H::Output::output_schema(),
+    let mut tool = Tool {
+        published: PublishedTool::new(name, JsonObject::empty()),
+        input_schema: None,
         draft: Draft::new::<A>(start),
+    };
+    if let Some(schema) = H::Output::output_schema() {
+        tool = tool.output_schema(schema);
     }
+    tool
 }
 
 impl Tool {
     /// The name that a person reads.
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
+        self.published.title = Some(title.into());
         self
     }
 
     /// What the tool does, for the model.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
+        self.published.description = Some(description.into());
         self
     }
 
     /// Hints about its behaviour. Clients must not trust them.
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
-        self.annotations = Some(annotations);
+        self.published.annotations = Some(annotations);
+        self
+    }
+
+    /// Adds a picture, for user interfaces. The builder refuses what is neither an `https:` URL nor a `data:` URI.
+    ///
+    /// Specification: `basic/index`, "`icons`".
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.published.icons.push(icon);
+        self
+    }
+
+    /// Adds an entry to the `_meta` that is listed, such as `com.example/colour`. The builder refuses keys of another form, and
+    /// those that the specification gives a meaning to.
+    pub fn meta(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
+        let key = key.into();
+        if let Err(error) = self.published.meta.insert(key.as_str(), &value) {
+            let fault = format!("the value of `{key}` in `_meta` does not serialize: {error}");
+            self.draft.spec.faults.push(fault);
+        }
+        self
+    }
+
+    /// The schema of the arguments, in place of the one that [`Args<T>`](crate::Args) derives: listed as it is given, and what
+    /// calls are validated against. It is JSON Schema 2020-12 with `type: "object"` at its root.
+    ///
+    /// `T` still reads what passes; `Args<serde_json::Value>` takes it as it is.
+    ///
+    /// ```
+    /// use mrtr_server::{Args, tool};
+    /// use serde_json::{Value, json};
+    ///
+    /// let tool = tool("contact", async |Args(arguments): Args<Value>| arguments.to_string()).input_schema(json!({
+    ///     "type": "object",
+    ///     "properties": { "phone": { "type": "string" }, "email": { "type": "string" } },
+    ///     "anyOf": [{ "required": ["phone"] }, { "required": ["email"] }],
+    ///     "additionalProperties": false,
+    /// }));
+    /// # let _ = tool;
+    /// ```
+    ///
+    /// Specification: `basic/index`, "JSON Schema Usage".
+    pub fn input_schema(mut self, schema: impl Serialize) -> Self {
+        self.input_schema = self.schema("input", &schema);
         self
     }
 
@@ -100,15 +145,23 @@ impl Tool {
 
     /// Publishes this output schema, as [`output`](Self::output) does that of a type. It is JSON Schema 2020-12, and listed as
     /// it is given. In the earlier era, whose results are objects, a schema of another root is not listed.
-    pub fn output_schema(mut self, schema: Value) -> Self {
-        self.output_schema = Some(schema);
+    pub fn output_schema(mut self, schema: impl Serialize) -> Self {
+        self.published.output_schema = self.schema("output", &schema);
         self
     }
 
     /// Publishes no output schema, although the handler's type has one. Results are then sent as they are.
     pub fn without_output_schema(mut self) -> Self {
-        self.output_schema = None;
+        self.published.output_schema = None;
         self
+    }
+
+    fn schema(&mut self, of: &str, schema: &impl Serialize) -> Option<JsonObject> {
+        let schema = JsonObject::from_serialize(schema);
+        let fault = |error| format!("its {of} schema is {error}");
+        schema
+            .map_err(|error| self.draft.spec.faults.push(fault(error)))
+            .ok()
     }
 
     /// How long a state of this tool may be answered, instead of the server's default. An approval may take a day.
@@ -135,7 +188,7 @@ impl Tool {
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool")
-            .field("name", &self.name)
+            .field("name", &self.published.name)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ mod completion;
 mod durable;
 mod earlier;
 mod flow;
+mod listing;
 mod log;
 mod notices;
 mod output;

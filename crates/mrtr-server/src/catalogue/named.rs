@@ -1,0 +1,218 @@
+//! One handler on its way into the catalogue: what is checked of it, and how errors name it.
+
+use std::any::TypeId;
+use std::fmt;
+
+use jsonschema::Validator;
+use mrtr_protocol::{JsonObject, ParamHeaders, PromptArgument};
+use serde_json::Value;
+
+use super::{Provisions, SHORTEST};
+use crate::builder::BuildError;
+use crate::completion::{Completer, Completions};
+use crate::extract::Spec;
+use crate::form;
+use crate::registered::{Draft, Registered, Surface};
+use crate::schema;
+
+/// A handler that is being built, for errors to name.
+pub(super) struct Named<'n> {
+    pub(super) surface: Surface,
+    pub(super) name: &'n str,
+}
+
+impl Named<'_> {
+    fn in_words(&self) -> String {
+        format!("{} `{}`", self.surface, self.name)
+    }
+
+    pub(super) fn fault(&self, fault: impl fmt::Display) -> BuildError {
+        BuildError::Handler {
+            handler: self.in_words(),
+            fault: fault.to_string(),
+        }
+    }
+
+    pub(super) fn register(
+        &self,
+        draft: Draft,
+        schema: &Value,
+        provisions: &Provisions<'_>,
+    ) -> Result<Registered, BuildError> {
+        let Draft {
+            spec,
+            start,
+            lifetime,
+            flow_lifetime,
+            answers_without_state,
+            completers: _,
+        } = draft;
+        if spec.needs_codec && !provisions.codec {
+            return Err(BuildError::NoCodec {
+                handler: self.in_words(),
+            });
+        }
+        if spec.needs_ledger && !provisions.ledger {
+            return Err(BuildError::NoLedger {
+                handler: self.in_words(),
+            });
+        }
+        if spec.completes {
+            return Err(
+                self.fault("it takes `Partial`, which the handlers of completions alone are given")
+            );
+        }
+        self.check_states(&spec, provisions)?;
+        if let Some(fault) = spec.faults.first() {
+            return Err(self.fault(fault));
+        }
+        if answers_without_state && spec.needs_ledger {
+            return Err(self.fault(
+                "it takes a `DurableFlow`, whose steps are to happen once a flow, and answers without a state belong to no flow: leave out `accept_answers_without_state`",
+            ));
+        }
+        if answers_without_state && !spec.needs_codec {
+            return Err(self.fault(
+                "it takes no `Flow`, so that there is nothing to answer: leave out `accept_answers_without_state`",
+            ));
+        }
+        if [lifetime, flow_lifetime]
+            .into_iter()
+            .flatten()
+            .any(|lifetime| lifetime < SHORTEST)
+        {
+            return Err(self.fault("a lifetime must be at least one millisecond"));
+        }
+        if schema.get("type") != Some(&Value::from("object")) {
+            return Err(self.fault(
+                "its arguments must be a struct with named fields (an object on the wire)",
+            ));
+        }
+        let validator = schema::compile(schema).map_err(|error| {
+            self.fault(format_args!(
+                "the schema of its arguments does not compile: {error}"
+            ))
+        })?;
+        let lifetime = lifetime.unwrap_or(provisions.limits.lifetime);
+        Ok(Registered {
+            surface: self.surface,
+            name: self.name.to_owned(),
+            validator,
+            param_headers: ParamHeaders::default(),
+            output: None,
+            takes_arguments: spec.input_schema.is_some(),
+            asks: spec.needs_codec,
+            acts_once: spec.needs_ledger,
+            answers_without_state,
+            lifetime,
+            flow_lifetime: flow_lifetime
+                .unwrap_or(provisions.limits.flow_lifetime)
+                .max(lifetime),
+            start,
+        })
+    }
+
+    /// What checks results against an output schema.
+    pub(super) fn output(&self, schema: &JsonObject) -> Result<Validator, BuildError> {
+        let unusable = |error: &dyn fmt::Display| {
+            self.fault(format_args!("its output schema does not compile: {error}"))
+        };
+        let schema: Value = schema.read().map_err(|error| unusable(&error))?;
+        schema::compile(&schema).map_err(|error| unusable(&error))
+    }
+
+    /// The arguments that go into headers. None of them may ask for a secret.
+    pub(super) fn param_headers(&self, schema: &JsonObject) -> Result<ParamHeaders, BuildError> {
+        let headers = ParamHeaders::of(schema).map_err(|error| {
+            self.fault(format_args!(
+                "an `x-mcp-header` of its arguments is not permitted: {error}"
+            ))
+        })?;
+        let asks_for_a_secret =
+            |path: &[String]| path.iter().any(|name| form::asks_for_a_secret(name));
+        let secret = headers
+            .iter()
+            .find(|header| asks_for_a_secret(header.path()));
+        if let Some(header) = secret {
+            return Err(self.fault(format_args!(
+                "the argument `{}` asks for a secret, and `x-mcp-header` would show it to every intermediary",
+                header.path().join("/")
+            )));
+        }
+        Ok(headers)
+    }
+
+    fn check_states(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        let missing = |(id, _): &&(TypeId, &'static str)| !provisions.states.contains(id);
+        match spec.states.iter().find(missing) {
+            None => Ok(()),
+            Some((_, state)) => Err(BuildError::NoState {
+                handler: self.in_words(),
+                state,
+            }),
+        }
+    }
+
+    pub(super) fn completions(
+        &self,
+        arguments: Vec<String>,
+        completers: Vec<Completer>,
+        provisions: &Provisions<'_>,
+    ) -> Result<Completions, BuildError> {
+        let mut completions = Completions::of(arguments);
+        for completer in completers {
+            let argument = completer.argument.clone();
+            let spec = &completer.spec;
+            if spec.needs_codec || spec.sends || spec.input_schema.is_some() {
+                return Err(self.fault(format_args!(
+                    "the completion of `{argument}` takes a `Flow`, `Args` or what sends something: it cannot ask or report, and what was chosen is in `Partial`"
+                )));
+            }
+            self.check_states(spec, provisions)?;
+            if !completions.add(completer) {
+                return Err(self.fault(format_args!(
+                    "it has no argument `{argument}` to complete, or completes it twice"
+                )));
+            }
+        }
+        Ok(completions)
+    }
+
+    /// The arguments of a prompt, or the variables of a template: strings by name.
+    pub(super) fn arguments(&self, schema: &Value) -> Result<Vec<PromptArgument>, BuildError> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| {
+            required.is_some_and(|required| required.iter().any(|known| known == name))
+        };
+        properties
+            .into_iter()
+            .flatten()
+            .map(|(name, property)| {
+                if !takes_text(property) {
+                    return Err(self.fault(format_args!(
+                        "`{name}` is not text, and everything that it is given is: use `String`, `Option<String>` or a unit enum"
+                    )));
+                }
+                let mut argument = PromptArgument::new(name.clone());
+                let text = |keyword: &str| property.get(keyword).and_then(Value::as_str).map(str::to_owned);
+                argument.title = text("title");
+                argument.description = text("description");
+                argument.required = Some(is_required(name));
+                Ok(argument)
+            })
+            .collect()
+    }
+}
+
+/// Whether a property can be given as text: a string, an optional one, or a unit enum (by reference or in place).
+fn takes_text(property: &Value) -> bool {
+    let is_text = |kind: &Value| kind == "string";
+    match property.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_text),
+        Some(kind) => is_text(kind),
+        None => ["$ref", "anyOf", "oneOf", "enum", "const"]
+            .iter()
+            .any(|keyword| property.get(keyword).is_some()),
+    }
+}
