@@ -35,6 +35,26 @@ pub(crate) struct Place {
     calls: Arc<Calls>,
     id: RequestId,
     cancelled: CancellationToken,
+    turn: Turn,
+}
+
+/// When something may be said of a request: from its first message to before its answer, unless it is cancelled.
+#[derive(Clone)]
+pub(crate) struct Turn {
+    cancelled: CancellationToken,
+    over: Arc<Mutex<bool>>,
+}
+
+impl Turn {
+    /// Says something, while it may be said; no answer leaves meanwhile.
+    pub(crate) fn say(&self, say: impl FnOnce() -> bool) -> bool {
+        let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        !*over && !self.cancelled.is_cancelled() && say()
+    }
+
+    fn end(&self) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
 }
 
 impl Calls {
@@ -56,6 +76,10 @@ impl Calls {
         Ok(Place {
             calls: Arc::clone(self),
             id: id.clone(),
+            turn: Turn {
+                cancelled: cancelled.clone(),
+                over: Arc::default(),
+            },
             cancelled,
         })
     }
@@ -90,9 +114,9 @@ impl Calls {
 }
 
 impl Place {
-    /// Tells when the request is cancelled.
-    pub(crate) fn token(&self) -> CancellationToken {
-        self.cancelled.clone()
+    /// For whoever sends something about the request.
+    pub(crate) fn turn(&self) -> Turn {
+        self.turn.clone()
     }
 
     /// Runs the request until it is answered. `None`: it was cancelled, and is gone.
@@ -105,8 +129,10 @@ impl Place {
     }
 }
 
+/// Nothing more is said of the request: drop this before its answer is sent.
 impl Drop for Place {
     fn drop(&mut self) {
+        self.turn.end();
         let mut open = self.calls.open();
         open.remove(&self.id);
         if open.is_empty() {

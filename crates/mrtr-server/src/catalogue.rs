@@ -119,6 +119,7 @@ impl Catalogue {
         capabilities.prompts = (!self.prompts.is_empty()).then(ListChanged::default);
         capabilities.resources = self.has_resources().then(ResourcesCapability::default);
         capabilities.completions = self.completes.then(JsonObject::empty);
+        capabilities.logging = self.logs.then(JsonObject::empty);
         capabilities
     }
 

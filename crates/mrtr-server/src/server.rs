@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use mrtr_ledger::{Account, Ledger, LedgerError};
-use mrtr_protocol::{Implementation, JsonObject, ResultMeta, ServerCapabilities};
+use mrtr_protocol::{Implementation, ResultMeta, ServerCapabilities};
 use mrtr_state::{Clock, Envelope, Epoch, Timestamp};
 use tokio_util::task::TaskTracker;
 
@@ -106,13 +106,6 @@ impl fmt::Debug for Server {
 }
 
 impl Inner {
-    /// What `initialize` says that this server can do.
-    pub(crate) fn earlier_capabilities(&self) -> ServerCapabilities {
-        let mut capabilities = self.capabilities.clone();
-        capabilities.logging = self.catalogue.logs.then(JsonObject::empty);
-        capabilities
-    }
-
     /// Every result names the server (specification, `basic/index`, "Per-response protocol fields").
     pub(crate) fn result_meta(&self) -> ResultMeta {
         ResultMeta::default().with_server_info(&self.info)

@@ -62,7 +62,7 @@ impl Session {
             log: Arc::new(Mutex::new(LogLevel::Info)),
         };
         let mut result =
-            InitializeResult::new(revision, inner.earlier_capabilities(), inner.info.clone());
+            InitializeResult::new(revision, inner.capabilities.clone(), inner.info.clone());
         result.instructions = inner.instructions.clone();
         let result = to_raw_value(&result).map_err(|error| {
             tracing::error!(%error, "the result of `initialize` does not serialize");

@@ -26,10 +26,9 @@ use mrtr_state::Principal;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use crate::call::Requester;
-use crate::calls::{Calls, Place};
+use crate::calls::{Calls, Place, Turn};
 use crate::modern::{self, Declared, not_found};
 use crate::outbox::{Link, Outbox, Outlet, in_one_line};
 use crate::reply::Reply;
@@ -212,13 +211,13 @@ struct Connection {
 /// Takes the messages of one request.
 struct ToClient {
     out: mpsc::Sender<Vec<u8>>,
-    /// Whether the request was cancelled: nothing more is said of it then.
-    over: CancellationToken,
+    /// Nothing is said of a request that was answered or cancelled.
+    turn: Turn,
 }
 
 impl Outlet for ToClient {
     fn send(&self, message: Vec<u8>) -> bool {
-        !self.over.is_cancelled() && self.out.try_send(message).is_ok()
+        self.turn.say(|| self.out.try_send(message).is_ok())
     }
 }
 
@@ -391,7 +390,7 @@ impl Connection {
         );
         let outbox: Outbox = Arc::new(ToClient {
             out: self.out.clone(),
-            over: place.token(),
+            turn: place.turn(),
         });
         let opens = name == method::INITIALIZE && inner.earlier_era;
         let modern = params.as_deref().is_some_and(modern::is_modern);

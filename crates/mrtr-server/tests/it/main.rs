@@ -22,6 +22,7 @@ mod param_headers;
 mod rules;
 mod serve;
 mod session;
+mod streams;
 mod surfaces;
 mod wire;
 mod without_state;
