@@ -16,15 +16,23 @@ use crate::handler::{FormHandler, Handlers};
 use crate::host::{Host, Limits};
 use crate::notices::{LogListener, LogMessage, Notices, ProgressListener, ProgressReport};
 use crate::over_http::{Endpoint, HttpLink};
+use crate::over_stdio::{PipeLink, Source};
 use crate::page::UrlHandler;
 use crate::roots::RootsHandler;
 use crate::sampling::SamplingHandler;
 use crate::transport::{HttpTransport, Transport, TransportError};
 
+/// Where the server is.
+enum Way {
+    Http(String),
+    /// The host's name for it, and its streams.
+    Lines(String, Source),
+}
+
 /// Collects what a [`Client`] needs.
 #[must_use]
 pub struct ClientBuilder {
-    url: String,
+    way: Way,
     label: Option<String>,
     token: Option<String>,
     client_info: Option<Implementation>,
@@ -50,8 +58,16 @@ impl ClientBuilder {
     pub const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
     pub(crate) fn new(url: String) -> Self {
+        Self::to(Way::Http(url))
+    }
+
+    pub(crate) fn over_lines(name: String, source: Source) -> Self {
+        Self::to(Way::Lines(name, source))
+    }
+
+    fn to(way: Way) -> Self {
         Self {
-            url,
+            way,
             label: None,
             token: None,
             client_info: Some(own_name()),
@@ -201,22 +217,6 @@ impl ClientBuilder {
     ///
     /// [`BuildError`].
     pub fn build(self) -> Result<Client, BuildError> {
-        let uri: Uri = self.url.parse().map_err(|_| BuildError::Url)?;
-        if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(BuildError::Url);
-        }
-        if uri
-            .authority()
-            .is_none_or(|authority| authority.as_str().contains('@'))
-        {
-            return Err(BuildError::UserInfo);
-        }
-        let authorization = self.token.map(|token| {
-            let mut value =
-                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BuildError::Token)?;
-            value.set_sensitive(true);
-            Ok(value)
-        });
         let capabilities = self.handlers.kinds().to_capabilities();
         let meta = ClientMeta {
             client_info: self.client_info.as_ref(),
@@ -225,17 +225,22 @@ impl ClientBuilder {
         let meta = to_raw_value(&meta).map_err(|_| BuildError::ClientInfo)?;
         let meta: RawObject =
             serde_json::from_str(meta.get()).map_err(|_| BuildError::ClientInfo)?;
-        let transport = match self.transport {
-            Some(transport) => transport,
-            None => Arc::new(HttpTransport::new().map_err(BuildError::Transport)?),
-        };
-        let endpoint = Endpoint {
-            uri,
-            authorization: authorization.transpose()?,
-            transport,
+        let (name, link) = match self.way {
+            Way::Http(url) => {
+                let endpoint = endpoint(&url, self.token, self.transport)?;
+                (url, Link::Http(HttpLink::new(endpoint, self.era)))
+            }
+            Way::Lines(_, _) if self.token.is_some() || self.transport.is_some() => {
+                return Err(BuildError::OnlyOverHttp);
+            }
+            Way::Lines(name, _) if name.is_empty() => return Err(BuildError::Name),
+            Way::Lines(name, source) => (
+                format!("stdio:{name}"),
+                Link::Pipe(PipeLink::new(source, self.era)),
+            ),
         };
         let host = Host::new(
-            self.url,
+            name,
             self.label,
             self.client_info,
             meta,
@@ -243,7 +248,7 @@ impl ClientBuilder {
             self.limits,
             Notices::new(self.on_log),
         );
-        let inner = Inner::new(host, Link::Http(HttpLink::new(endpoint, self.era)));
+        let inner = Inner::new(host, link);
         let options = Options {
             request_timeout: self.request_timeout,
             on_progress: self.on_progress,
@@ -251,6 +256,40 @@ impl ClientBuilder {
         };
         Ok(Client::of(inner, options))
     }
+}
+
+/// Checks the URL and the token before anything is sent there.
+fn endpoint(
+    url: &str,
+    token: Option<String>,
+    transport: Option<Arc<dyn Transport>>,
+) -> Result<Endpoint, BuildError> {
+    let uri: Uri = url.parse().map_err(|_| BuildError::Url)?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(BuildError::Url);
+    }
+    if uri
+        .authority()
+        .is_none_or(|authority| authority.as_str().contains('@'))
+    {
+        return Err(BuildError::UserInfo);
+    }
+    let authorization = token.map(|token| {
+        let mut value =
+            HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BuildError::Token)?;
+        value.set_sensitive(true);
+        Ok(value)
+    });
+    let authorization = authorization.transpose()?;
+    let transport = match transport {
+        Some(transport) => transport,
+        None => Arc::new(HttpTransport::new().map_err(BuildError::Transport)?),
+    };
+    Ok(Endpoint {
+        uri,
+        authorization,
+        transport,
+    })
 }
 
 /// Never prints the token.
@@ -282,6 +321,14 @@ pub enum BuildError {
     /// A `clientInfo` that does not serialize.
     #[error("the client info cannot be written as JSON")]
     ClientInfo,
+    /// A token or a transport for a server that is not reached over HTTP. Give a child process its secrets in its environment.
+    #[error(
+        "`bearer` and `transport` are for servers over HTTP; a child process takes secrets from its environment"
+    )]
+    OnlyOverHttp,
+    /// A server over stdio without a name.
+    #[error("a server over stdio needs a name of the host's own")]
+    Name,
     /// The transport does not start.
     #[error("the HTTP transport does not start: {0}")]
     Transport(#[source] TransportError),

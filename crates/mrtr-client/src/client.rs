@@ -11,6 +11,7 @@ use mrtr_protocol::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::builder::ClientBuilder;
 use crate::error::{ProtocolError, RequestError};
@@ -18,6 +19,8 @@ use crate::host::Host;
 use crate::notices::{ProgressListener, ProgressReport};
 use crate::outgoing::Outgoing;
 use crate::over_http::HttpLink;
+use crate::over_stdio::{PipeLink, Source};
+use crate::process::ServerProcess;
 
 /// A client of one server. Cloning is cheap, and clones share ids, handlers and connections.
 ///
@@ -41,6 +44,7 @@ pub(crate) struct Inner {
 #[derive(Debug)]
 pub(crate) enum Link {
     Http(HttpLink),
+    Pipe(PipeLink),
 }
 
 /// What may differ from request to request.
@@ -69,6 +73,22 @@ impl Client {
     /// Begins to build a client for the MCP endpoint at `url`.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder::new(url.into())
+    }
+
+    /// Begins to build a client for a server that runs as a child process and talks over its standard streams. `name` is the host's, and
+    /// stays the same: a call that is stored can be resumed by a client of the same name only.
+    pub fn stdio(name: impl Into<String>, process: ServerProcess) -> ClientBuilder {
+        ClientBuilder::over_lines(name.into(), Source::Process(process))
+    }
+
+    /// Begins to build a client for a server at the other end of two byte streams, framed as stdio is: one message a line. A Unix socket, or
+    /// a test's own ends. When they close there is no other connection.
+    pub fn pipe(
+        name: impl Into<String>,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> ClientBuilder {
+        ClientBuilder::over_lines(name.into(), Source::once(reader, writer))
     }
 
     pub(crate) fn of(inner: Inner, options: Options) -> Self {
@@ -138,7 +158,8 @@ impl Client {
     /// `tools/list`, all pages of it, in the server's order.
     ///
     /// A tool whose `x-mcp-header` annotations are invalid is left out, with a warning in the log, as the specification demands. The valid
-    /// ones are remembered: calls of those tools carry the `Mcp-Param-*` headers. In the earlier era the annotations mean nothing.
+    /// ones are remembered: calls of those tools carry the `Mcp-Param-*` headers. In the earlier era and over
+    /// stdio the annotations mean nothing.
     ///
     /// The limits of one request hold for the whole list: all pages together may have
     /// [`max_response_bytes`](ClientBuilder::max_response_bytes) and take [`request_timeout`](ClientBuilder::request_timeout). There may be
@@ -150,7 +171,7 @@ impl Client {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
         let split = |page: ListToolsResult| (page.tools, page.next_cursor);
         let (mut tools, is_modern) = self.list(method::TOOLS_LIST, split, |_| false).await?;
-        if !is_modern {
+        if !(is_modern && matches!(self.inner.link, Link::Http(_))) {
             return Ok(tools);
         }
         let headers = take_headers(&mut tools);

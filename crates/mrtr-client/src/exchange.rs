@@ -122,6 +122,7 @@ impl Client {
     ) -> Result<Answered, RequestError> {
         match &self.inner.link {
             Link::Http(link) => self.over_http(link, outgoing, tally).await,
+            Link::Pipe(link) => self.over_stdio(link, outgoing, tally).await,
         }
     }
 

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Client for the Model Context Protocol, of both eras, over Streamable HTTP: the *courier* of multi round-trip requests.
+//! Client for the Model Context Protocol, of both eras, over Streamable HTTP and stdio: the *courier* of multi round-trip requests.
 //!
 //! A server of revision 2026-07-28 that needs something only this side has answers a call with questions and a state. This crate puts the
 //! questions to the host's handlers, and repeats the call with the answers and the exact state, until there is a result or a reason to
@@ -49,13 +49,12 @@
 //! | [`sampling`] | questions for a model (deprecated since 2026-07-28: a new server calls a provider itself) | Sampling |
 //! | [`roots`] | folders (deprecated since 2026-07-28: take them as parameters, resource URIs or configuration) | Roots |
 //! | [`notices`] | progress, and log messages (deprecated since 2026-07-28: stderr or OpenTelemetry) | Progress; Logging |
-//! | [`transport`] | the wire, and how to put in another | Streamable HTTP |
+//! | [`transport`] | the wire of HTTP, and how to put in another | Streamable HTTP |
+//! | [`process`] | a server that is a child process | stdio |
 //! | [`error`] | everything that can go wrong | Overview, Error Responses |
 //!
-//! Inside, `over_http` finds out the era and sends modern requests; `earlier` holds sessions, answers what servers ask in them and resumes
-//! their streams; `patience` counts the time that a request may take.
-//!
-//! Stdio is not here yet.
+//! Inside, `over_http` and `over_stdio` find out the era and send requests; `earlier` holds sessions, answers what servers ask in them and
+//! resumes their streams; `patience` counts the time that a request may take.
 
 mod answer;
 mod ask;
@@ -71,9 +70,11 @@ mod host;
 pub mod notices;
 mod outgoing;
 mod over_http;
+mod over_stdio;
 pub mod page;
 mod patience;
 pub mod pending;
+pub mod process;
 pub mod requests;
 pub mod roots;
 pub mod sampling;
@@ -94,6 +95,7 @@ pub use mrtr_protocol as protocol;
 pub use notices::{LogMessage, ProgressReport};
 pub use page::{PageUrl, UrlAnswer, UrlHandler, UrlProblem, UrlQuestion, UrlWarning};
 pub use pending::{PendingCall, Repeat};
+pub use process::{ServerProcess, Stderr};
 pub use requests::ServerInfo;
 pub use roots::{RootsHandler, RootsQuestion};
 pub use sampling::{SamplingHandler, SamplingQuestion};

@@ -1,5 +1,7 @@
 //! Requests beside calls and lists: who the server is, completion, and what only the earlier era has.
 
+use std::sync::Arc;
+
 use mrtr_protocol::earlier::SetLevelParams;
 use mrtr_protocol::{
     DiscoverResult, Implementation, JsonObject, LogLevel, ServerCapabilities, method,
@@ -66,8 +68,10 @@ impl Client {
     /// while a server that is known to speak the earlier era has no session with this client.
     #[must_use]
     pub fn era(&self) -> Option<Era> {
-        let Link::Http(link) = &self.inner.link;
-        link.era()
+        match &self.inner.link {
+            Link::Http(link) => link.era(),
+            Link::Pipe(link) => link.era(),
+        }
     }
 
     /// Whether the server is there and answers. The earlier era only: in the modern one every request stands for itself, and
@@ -114,14 +118,20 @@ impl Client {
         }
     }
 
-    /// Ends what is open: in the earlier era the session, with a DELETE over HTTP. Modern servers have nothing to end.
+    /// Ends what is open: in the earlier era over HTTP the session, with a DELETE; over stdio the child process, in the order that
+    /// [`ServerProcess`](crate::ServerProcess) tells, and this returns when it has ended. Modern servers over HTTP have nothing to end.
     ///
-    /// Calls that are open may fail. A request after this opens another session; so this is to be called last, once, by whoever holds the
-    /// last clone. A client that is dropped without it leaves the session for the server to expire.
+    /// Calls that are open fail. A request after this opens another session or starts another process; so this is to be called last, once,
+    /// by whoever holds the last clone. A client that is dropped without it leaves a session for the server to expire, and ends a child in
+    /// the background.
     pub async fn close(&self) {
-        let Link::Http(link) = &self.inner.link;
-        if let Some(session) = link.leave() {
-            session.close().await;
+        match &self.inner.link {
+            Link::Http(link) => {
+                if let Some(session) = link.leave() {
+                    session.close().await;
+                }
+            }
+            Link::Pipe(link) => link.close().await,
         }
     }
 
@@ -140,14 +150,20 @@ impl Client {
         }
     }
 
-    fn open_session_now(&self) -> Option<std::sync::Arc<Session>> {
-        let Link::Http(link) = &self.inner.link;
-        link.session()
+    fn open_session_now(&self) -> Option<Arc<Session>> {
+        match &self.inner.link {
+            Link::Http(link) => link.session(),
+            Link::Pipe(link) => link.now()?.session(),
+        }
     }
 
-    async fn any_session(&self) -> Result<std::sync::Arc<Session>, RequestError> {
-        let Link::Http(link) = &self.inner.link;
-        self.session(link).await
+    /// The session that the last request was made in, or a new one.
+    async fn any_session(&self) -> Result<Arc<Session>, RequestError> {
+        match (&self.inner.link, self.open_session_now()) {
+            (_, Some(session)) => Ok(session),
+            (Link::Http(link), None) => self.session(link).await,
+            (Link::Pipe(_), None) => Err(RequestError::SessionLost),
+        }
     }
 }
 

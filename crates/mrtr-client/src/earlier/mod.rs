@@ -10,5 +10,8 @@ mod tries;
 mod unasked;
 mod visits;
 
-pub(crate) use self::session::{Session, notification, own_name};
+pub(crate) use self::serve::Channel;
+pub(crate) use self::session::{
+    Carrier, Core, Session, initialize_request, initialized, notification, own_name,
+};
 pub(crate) use self::visits::Visits;

@@ -18,10 +18,13 @@ use serde_json::value::RawValue;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::stream;
-use crate::era::latest;
+use crate::era::{Era, latest};
 use crate::error::{ProtocolError, RequestError};
 use crate::host::Host;
+use crate::outgoing::Outgoing;
 use crate::over_http::Endpoint;
+use crate::over_stdio::pipe::Shared;
+use crate::requests::set_level;
 use crate::transport::ResponseBody;
 
 /// A session that is open, or was.
@@ -51,6 +54,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) enum Carrier {
     Http(HttpCarrier),
+    Pipe(Arc<Shared>),
 }
 
 /// Messages as POST requests, with the session's headers.
@@ -126,11 +130,12 @@ impl Core {
     pub(super) async fn tell(&self, body: Vec<u8>) -> Result<(), RequestError> {
         match &self.carrier {
             Carrier::Http(carrier) => carrier.tell(body).await,
+            Carrier::Pipe(pipe) => pipe.write(body).await,
         }
     }
 
     /// The server does not know the session any more, or the connection is gone.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
@@ -185,7 +190,7 @@ impl Session {
         Ok(Self::new(host, revision, server, Carrier::Http(carrier)))
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         host: &Arc<Host>,
         revision: EarlierRevision,
         server: InitializeResult,
@@ -227,13 +232,42 @@ impl Session {
         &self.core.server
     }
 
-    /// Opens the stream for what the server sends unasked, unless it is open. A server may not have one.
+    /// Opens the stream for what the server sends unasked, unless it is open. A server may not have one, and over stdio there is none.
     pub(crate) fn hear_the_unasked(&self) {
+        if !matches!(self.core.carrier, Carrier::Http(_)) {
+            return;
+        }
         let mut task = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
         if task.is_none() {
             let reading = tokio::spawn(super::unasked::read(Arc::clone(&self.core)));
             *task = Some(AbortOnDrop(reading));
         }
+    }
+
+    /// The server's requests may come, on this connection.
+    pub(crate) fn begin_on(&self, pipe: &Shared) {
+        pipe.begin(&self.core);
+    }
+
+    /// Whether a request can be one of a session.
+    pub(crate) fn allows(&self, outgoing: &Outgoing<'_>) -> Result<(), RequestError> {
+        if outgoing.is_modern_only() {
+            return Err(RequestError::NotInThisEra {
+                method: outgoing.method,
+                era: Era::Earlier(self.core.revision),
+            });
+        }
+        if outgoing.is_retry() {
+            return Err(RequestError::StateOfTheModernEra);
+        }
+        Ok(())
+    }
+
+    /// What tells the server which log messages are wanted, if somebody listens and it has any.
+    pub(crate) fn wanted_log_level(&self) -> Option<Outgoing<'static>> {
+        let level = self.core.host.notices.log_level()?;
+        self.core.server.capabilities.logging.as_ref()?;
+        set_level(level).ok()
     }
 
     /// Whether the server may ask something outside of a call.
@@ -260,7 +294,9 @@ impl Session {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take(),
         );
-        let Carrier::Http(carrier) = &self.core.carrier;
+        let Carrier::Http(carrier) = &self.core.carrier else {
+            return;
+        };
         if carrier.has_id() {
             match tokio::time::timeout(HttpCarrier::ACCEPTS_WITHIN, carrier.delete()).await {
                 // 405: the server does not let clients end sessions.
@@ -291,7 +327,7 @@ async fn initialize(
     Ok((result, session.transpose()?))
 }
 
-pub(super) fn initialize_request(
+pub(crate) fn initialize_request(
     host: &Host,
     id: &RequestId,
     propose: EarlierRevision,
@@ -314,7 +350,7 @@ pub(crate) fn own_name() -> Implementation {
     Implementation::new("mrtr-client", env!("CARGO_PKG_VERSION"))
 }
 
-pub(super) fn initialized() -> Result<Vec<u8>, RequestError> {
+pub(crate) fn initialized() -> Result<Vec<u8>, RequestError> {
     notification(method::INITIALIZED, &JsonObject::empty())
 }
 

@@ -11,7 +11,6 @@ use super::serve::Channel;
 use super::session::{Carrier, Core, HttpCarrier, Session, cancelled};
 use super::tries::Tries;
 use crate::client::Client;
-use crate::era::Era;
 use crate::error::{ProtocolError, RequestError};
 use crate::exchange::{Answered, Tally};
 use crate::host::Host;
@@ -34,15 +33,7 @@ impl Client {
         tally: Option<&Tally>,
     ) -> Result<Answered, RequestError> {
         let session = self.session(link).await?;
-        if outgoing.is_modern_only() {
-            return Err(RequestError::NotInThisEra {
-                method: outgoing.method,
-                era: Era::Earlier(session.revision()),
-            });
-        }
-        if outgoing.is_retry() {
-            return Err(RequestError::StateOfTheModernEra);
-        }
+        session.allows(outgoing)?;
         let lost = match self.call_in(&session, outgoing, tally).await {
             Err(lost @ RequestError::SessionLost) => lost,
             other => return other.map(Answered::earlier),
@@ -137,7 +128,9 @@ struct Call<'a> {
 
 impl Call<'_> {
     async fn run(&mut self, body: Vec<u8>) -> Result<Box<RawValue>, RequestError> {
-        let Carrier::Http(carrier) = &self.core.carrier;
+        let Carrier::Http(carrier) = &self.core.carrier else {
+            return Err(RequestError::NoResponse);
+        };
         let (parts, mut body) = carrier.post(body).await?.into_parts();
         let status = parts.status;
         match essence(&parts).as_deref() {
@@ -198,7 +191,7 @@ impl Call<'_> {
         status: StatusCode,
     ) -> Result<Option<Result<Box<RawValue>, RequestError>>, ProtocolError> {
         let mut answered = None;
-        for incoming in messages(self.core, data)? {
+        for incoming in self.core.messages(data)? {
             match self.channel.take(incoming, Origin::Response(self.id)).await {
                 Some(response) if response.id.as_ref().is_none_or(|own| own == self.id) => {
                     strict::check(data)?;
@@ -266,15 +259,14 @@ impl Call<'_> {
     }
 }
 
-/// The messages of one event or body: one, or in revision 2025-03-26 several. In a batch those that cannot be read are left out.
-pub(super) fn messages<'d>(
-    core: &Core,
-    data: &'d [u8],
-) -> Result<Vec<Incoming<'d>>, EnvelopeError> {
-    if !(core.revision.has_batches() && is_batch(data)) {
-        return Ok(vec![Incoming::parse(data)?]);
+impl Core {
+    /// The messages of one event, body or line: one, or in revision 2025-03-26 several. In a batch those that cannot be read are left out.
+    pub(crate) fn messages<'d>(&self, data: &'d [u8]) -> Result<Vec<Incoming<'d>>, EnvelopeError> {
+        if !(self.revision.has_batches() && is_batch(data)) {
+            return Ok(vec![Incoming::parse(data)?]);
+        }
+        Ok(parse_batch(data, BATCH)?.into_iter().flatten().collect())
     }
-    Ok(parse_batch(data, BATCH)?.into_iter().flatten().collect())
 }
 
 /// Asks for the rest of a stream that has ids, after the pause that the server named. `None`: there is no more of it to be had.

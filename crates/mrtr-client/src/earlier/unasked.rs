@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::serve::Channel;
 use super::session::{Carrier, Core};
-use super::stream::{events, messages};
+use super::stream::events;
 use super::tries::Tries;
 use crate::notices::Origin;
 use crate::sse::SseReader;
@@ -15,7 +15,9 @@ use crate::transport::ResponseBody;
 
 /// Reads until the server has no such stream (405), does not know the session, or was asked too often in vain.
 pub(super) async fn read(core: Arc<Core>) {
-    let Carrier::Http(carrier) = &core.carrier;
+    let Carrier::Http(carrier) = &core.carrier else {
+        return;
+    };
     let mut channel = Channel::new(&core, None);
     let mut reader = SseReader::new(core.host.limits.max_response_bytes);
     let mut tries = Tries::new();
@@ -68,7 +70,7 @@ async fn read_events(
             if data.is_empty() {
                 continue;
             }
-            match messages(core, &data) {
+            match core.messages(&data) {
                 Ok(all) => {
                     for incoming in all {
                         // A response belongs on the stream of its request.

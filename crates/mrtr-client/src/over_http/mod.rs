@@ -17,7 +17,6 @@ use crate::era::{Era, EraChoice, Verdict};
 use crate::error::{ProtocolError, RequestError, RpcError};
 use crate::exchange::{Answered, Tally};
 use crate::outgoing::Outgoing;
-use crate::requests::set_level;
 use crate::transport::{ResponseBody, Transport, TransportError};
 
 /// Where requests go, and how.
@@ -265,19 +264,12 @@ impl Client {
 
     /// What a new session begins with, where the host wants to hear or to be asked. None of it is worth failing for.
     async fn opened(&self, session: &Session) {
-        let notices = &self.inner.host.notices;
-        if let Some(level) = notices.log_level()
-            && session.server().capabilities.logging.is_some()
+        if let Some(outgoing) = session.wanted_log_level()
+            && let Err(error) = self.call_in(session, &outgoing, None).await
         {
-            let told = match set_level(level) {
-                Ok(outgoing) => self.call_in(session, &outgoing, None).await.map(drop),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = told {
-                tracing::warn!(%error, "the server was not told which log messages are wanted");
-            }
+            tracing::warn!(%error, "the server was not told which log messages are wanted");
         }
-        if session.may_be_asked() || notices.log_level().is_some() {
+        if session.may_be_asked() || self.inner.host.notices.log_level().is_some() {
             session.hear_the_unasked();
         }
     }

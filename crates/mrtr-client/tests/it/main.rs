@@ -18,5 +18,6 @@ mod rounds;
 mod rules;
 mod sampling;
 mod script;
+mod stdio;
 mod targets;
 mod wire;

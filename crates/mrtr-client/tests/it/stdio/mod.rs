@@ -1,0 +1,8 @@
+//! Servers at the other end of lines: framing, eras, and child processes.
+
+mod eras;
+mod framing;
+mod peer;
+#[cfg(unix)]
+mod processes;
+mod requests;
