@@ -128,3 +128,26 @@ async fn a_page_is_neither_fetched_nor_opened() {
         );
     }
 }
+
+#[tokio::test]
+async fn progress_is_asked_for_under_a_token_of_each_request_s_own() {
+    let recorder = Recorder::new(everything);
+    let client = in_process(&recorder)
+        .on_form(yes)
+        .on_progress(|_| {})
+        .build()
+        .unwrap();
+    let (a, b) = tokio::join!(client.call_tool("a", ()), client.call_tool("b", ()));
+    a.unwrap();
+    b.unwrap();
+    let tokens: Vec<Value> = recorder
+        .seen()
+        .iter()
+        .map(|seen| seen.params()["_meta"]["progressToken"].clone())
+        .collect();
+    assert_eq!(tokens.len(), 4, "two rounds each");
+    for (at, token) in tokens.iter().enumerate() {
+        assert!(token.is_string() || token.is_i64(), "{token}");
+        assert!(!tokens[..at].contains(token), "{token} is used twice");
+    }
+}
