@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
 use mrtr_protocol::{
-    CompletionReference, JsonObject, Prompt as PublishedPrompt, PromptArgument,
-    Resource as PublishedResource, ResourceTemplate as PublishedTemplate, ServerCapabilities,
-    Tool as PublishedTool,
+    CompletionReference, JsonObject, Prompt as PublishedPrompt, Resource as PublishedResource,
+    ResourceTemplate as PublishedTemplate, ServerCapabilities, Tool as PublishedTool,
 };
 use serde_json::{Map, Value, json};
 
@@ -186,7 +185,7 @@ impl Catalogue {
             name: &published.name,
         };
         let schema = arguments_schema(&draft);
-        published.arguments = handler.arguments(&schema)?;
+        published.arguments = handler.arguments(&schema, |_| false)?;
         let arguments = published.arguments.iter();
         let arguments = arguments.map(|argument| argument.name.clone()).collect();
         self.note(&draft);
@@ -222,10 +221,8 @@ impl Catalogue {
             .and_then(|()| listing::check_annotations(published.annotations.as_ref()))
             .map_err(|fault| handler.fault(fault))?;
         self.note(&draft);
-        let schema = arguments_schema(&draft);
-        let arguments = handler.arguments(&schema)?;
         if is_template {
-            return self.add_template(&handler, &published, draft, &arguments, provisions);
+            return self.add_template(&handler, &published, draft, provisions);
         }
         if !draft.completers.is_empty() {
             return Err(
@@ -242,7 +239,7 @@ impl Catalogue {
                 "it is no URI (RFC 3986): begin with a scheme, percent-encode what is not ASCII, and leave `..` out of a file's path",
             ));
         }
-        let registered = handler.register(draft, &schema, provisions)?;
+        let registered = handler.register(draft, &json!({ "type": "object" }), provisions)?;
         let uri = published.uri.clone();
         self.resources.push(published);
         unique(&mut self.resource_handlers, uri, registered)
@@ -253,11 +250,13 @@ impl Catalogue {
         handler: &Named<'_>,
         described: &PublishedResource,
         mut draft: Draft,
-        arguments: &[PromptArgument],
         provisions: &Provisions<'_>,
     ) -> Result<(), BuildError> {
         let uri = &described.uri;
-        let template = Template::parse(uri).map_err(|error| handler.fault(error))?;
+        let schema = arguments_schema(&draft);
+        let template = Template::parse(uri, |name| is_required(&schema, name))
+            .map_err(|error| handler.fault(error))?;
+        let arguments = handler.arguments(&schema, |name| template.is_list(name))?;
         if let Some(missing) = arguments
             .iter()
             .find(|argument| argument.required == Some(true) && !template.has(&argument.name))
@@ -270,7 +269,6 @@ impl Catalogue {
         if described.size.is_some() {
             return Err(handler.fault("the resources of a template have no size in common"));
         }
-        let schema = arguments_schema(&draft);
         let completers = std::mem::take(&mut draft.completers);
         self.completes |= !completers.is_empty();
         let completions = handler.completions(template.names(), completers, provisions)?;
@@ -291,6 +289,13 @@ impl Catalogue {
             .push((template, Arc::new(registered)));
         Ok(())
     }
+}
+
+/// Whether the handler needs this; `None`: it does not know it.
+fn is_required(schema: &Value, name: &str) -> Option<bool> {
+    schema.get("properties")?.get(name)?;
+    let required = schema.get("required").and_then(Value::as_array);
+    Some(required.is_some_and(|required| required.iter().any(|known| known == name)))
 }
 
 /// What a prompt or a template takes: an object, of which strings are asked.

@@ -58,9 +58,33 @@ where
 
 /// The resources whose URIs fit this template, which this handler reads.
 ///
-/// Templates are those of RFC 6570 whose expressions are all of the form `{name}`; a variable stands for one or more
-/// characters other than `/`. [`Args<T>`](crate::Args) reads the variables, percent-decoded, by name. A URI that fits
-/// more than one is read by the one that was given to the builder first; exact URIs come before templates.
+/// Templates are those of RFC 6570, with every operator: `{name}`, `{+path}`, `{#part}`, `{.ext}`, `{/seg}`, `{;p}`, `{?q,r}`,
+/// `{&x}`, and lists by `{/path*}`. [`Args<T>`](crate::Args) reads the variables, percent-decoded, by name: `String`, or
+/// `Vec<String>` where they are exploded. One that the handler can do without (`Option<String>`) may be undefined in the URI; so may
+/// one behind an operator with a character of its own that no field is named after. `{name}` and `{+path}` stand for one
+/// character or more. Variables of a query stand in the template's order.
+///
+/// What a client expands is read back as what it was. Where a URI of the template could be read in two ways, as by
+/// `{year}-{month}` (either may hold a `-`), the builder refuses it and names such a URI; it refuses `{name:3}`, which is the
+/// beginning of many values. Characters that the template does not use as delimiters need not be encoded in a value, except
+/// `/`, `?`, `#`, `[` and `]`. A URI of more than 8 KiB fits no template.
+///
+/// A URI that fits more than one template is read by the one that was given to the builder first; exact URIs come before
+/// templates.
+///
+/// ```
+/// use mrtr_server::{Args, template};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct File {
+///     repo: String,
+///     path: Vec<String>,
+///     rev: Option<String>,
+/// }
+///
+/// let file = template("git://{repo}{/path*}{?rev}", async |Args(file): Args<File>| file.path.join(" > "));
+/// # mrtr_server::Server::builder("s", "1").allow_anonymous().resource(file).build().unwrap();
+/// ```
 ///
 /// Guaranteed: what is read is a URI (RFC 3986). The URI of a file, `file:`, has no segment `.` or `..`, and behind its
 /// escapes neither a separator nor a control character; any other is not found.

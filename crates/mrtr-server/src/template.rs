@@ -1,20 +1,31 @@
-//! URI templates whose expressions are all of the form `{name}` (RFC 6570, level 1).
+//! URI templates (RFC 6570), read backwards: from a URI to the variables that it was made of.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `expression` | the text of a template: literals, operators, names and modifiers |
+//! | `pattern` | what URIs it stands for, as a pattern of characters |
+//! | `automaton` | matching in one pass, and the proof that a URI is read in one way |
+//!
+//! A template whose URIs could be read in two ways is refused when the server is built, with a URI that shows it: a handler
+//! that is given one reading of two would be given what the client did not mean.
 
-use std::collections::HashSet;
+mod automaton;
+mod expression;
+mod pattern;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// A template that can tell its variables from a URI.
+use self::automaton::Automaton;
+use self::expression::{Part, Variable};
+
+/// A template that can tell its variables from a URI, in one way.
 #[derive(Debug)]
 pub(crate) struct Template {
-    parts: Vec<Part>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Part {
-    Literal(String),
-    Variable(String),
+    /// What stands before the first expression.
+    prefix: String,
+    variables: Vec<Variable>,
+    automaton: Automaton,
 }
 
 /// Why a text is not a template that this server can match.
@@ -24,184 +35,137 @@ pub(crate) enum TemplateError {
     /// A brace without its other.
     #[error("a brace has no counterpart")]
     Brace,
-    /// An expression with an operator, a list or a modifier.
-    #[error("`{{{0}}}` is not of the form {{name}}, which is all that is matched here")]
-    Expression(String),
+    /// A literal character that no URI has.
+    #[error("no URI has the character {0:?}")]
+    Literal(char),
+    /// An operator that is reserved.
+    #[error("RFC 6570 keeps the operator `{0}` for later")]
+    Operator(char),
+    /// An expression without a name, or with one that is none.
+    #[error("`{0}` is no name of a variable: use letters, digits, `_` and `.`")]
+    Name(String),
     /// One name twice.
     #[error("the variable `{0}` occurs twice")]
     Twice(String),
-    /// Two variables with nothing between them.
-    #[error(
-        "nothing stands between `{0}` and the variable before it, so that a URI could be read in two ways"
-    )]
-    Adjacent(String),
+    /// A prefix modifier.
+    #[error("`{{{0}}}` shows the beginning of a value, which is that of many values")]
+    Prefix(String),
     /// No variable at all.
     #[error("it has no variable; use `resource` for one URI")]
     Constant,
+    /// A URI has two readings.
+    #[error("`{uri}` could be read in two ways, as {one} and as {other}")]
+    Ambiguous {
+        /// One such URI.
+        uri: String,
+        /// Its variables, read one way.
+        one: String,
+        /// And the other.
+        other: String,
+    },
+    /// More than is matched here.
+    #[error("it is too large to be matched")]
+    TooLarge,
 }
 
+/// The longest URI that is matched, in bytes. A client sends it in a header, and few proxies take one that long.
+const LONGEST_URI: usize = 8 * 1024;
+
 impl Template {
-    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
-        let mut parts = Vec::new();
-        let mut names = HashSet::new();
-        let mut rest = text;
-        while let Some((literal, after)) = rest.split_once('{') {
-            let (name, after) = after.split_once('}').ok_or(TemplateError::Brace)?;
-            if literal.contains('}') {
-                return Err(TemplateError::Brace);
-            }
-            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                return Err(TemplateError::Expression(name.to_owned()));
-            }
-            if !names.insert(name) {
-                return Err(TemplateError::Twice(name.to_owned()));
-            }
-            match (literal.is_empty(), parts.is_empty()) {
-                (true, false) => return Err(TemplateError::Adjacent(name.to_owned())),
-                (true, true) => {}
-                (false, _) => parts.push(Part::Literal(literal.to_owned())),
-            }
-            parts.push(Part::Variable(name.to_owned()));
-            rest = after;
-        }
-        if rest.contains('}') {
-            return Err(TemplateError::Brace);
-        }
-        if names.is_empty() {
+    /// Reads a template. `required` says of a variable whether the handler needs it, `None` where it takes no notice of it.
+    pub(crate) fn parse(
+        text: &str,
+        required: impl Fn(&str) -> Option<bool>,
+    ) -> Result<Self, TemplateError> {
+        let parts = expression::parse(text)?;
+        let (prefix, parts) = match parts.split_first() {
+            Some((Part::Literal(prefix), rest)) => (prefix.clone(), rest),
+            _ => (String::new(), parts.as_slice()),
+        };
+        let variables = expression::variables(parts)?;
+        if variables.is_empty() {
             return Err(TemplateError::Constant);
         }
-        if !rest.is_empty() {
-            parts.push(Part::Literal(rest.to_owned()));
+        let pattern = pattern::of(parts, required)?;
+        let template = Self {
+            prefix,
+            variables,
+            automaton: Automaton::new(pattern),
+        };
+        match template.automaton.ambiguity() {
+            None => Ok(template),
+            Some(ambiguity) => Err(template.ambiguous(&ambiguity)),
         }
-        Ok(Self { parts })
     }
 
-    pub(crate) fn names(&self) -> Vec<String> {
-        let names = self.parts.iter().filter_map(|part| match part {
-            Part::Variable(name) => Some(name.clone()),
-            Part::Literal(_) => None,
-        });
-        names.collect()
+    fn ambiguous(&self, ambiguity: &automaton::Ambiguity) -> TemplateError {
+        let reading = |run: &[usize]| {
+            let variables = self.read(run, &ambiguity.tokens).unwrap_or_default();
+            Value::Object(variables).to_string()
+        };
+        let uri = ambiguity.tokens.iter().map(ToString::to_string);
+        TemplateError::Ambiguous {
+            uri: self.prefix.clone() + &uri.collect::<String>(),
+            one: reading(&ambiguity.one),
+            other: reading(&ambiguity.other),
+        }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.parts
-            .iter()
-            .any(|part| matches!(part, Part::Variable(own) if own == name))
+        self.variables.iter().any(|variable| variable.name == name)
     }
 
-    /// The variables of a URI that fits. Each stands for the shortest text up to what follows it, so that a URI is read in
-    /// one way.
+    /// Whether a variable stands for a list: the explode modifier.
+    pub(crate) fn is_list(&self, name: &str) -> bool {
+        self.variables
+            .iter()
+            .any(|variable| variable.explode && variable.name == name)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = self.variables.iter().map(|variable| variable.name.clone());
+        names.collect()
+    }
+
+    /// The variables of a URI that fits, percent-decoded: texts, and lists of texts where they are exploded. What was
+    /// undefined is not there.
     pub(crate) fn variables(&self, uri: &str) -> Option<Map<String, Value>> {
-        let mut variables = Map::new();
-        let mut rest = uri;
-        let mut parts = self.parts.iter().peekable();
-        while let Some(part) = parts.next() {
-            match part {
-                Part::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
-                Part::Variable(name) => {
-                    let length = match parts.peek() {
-                        // The last literal must end the URI.
-                        Some(Part::Literal(next)) if is_last(&self.parts, next) => {
-                            rest.len().checked_sub(next.len())?
-                        }
-                        Some(Part::Literal(next)) => rest.find(next.as_str())?,
-                        _ => rest.len(),
-                    };
-                    let (value, after) = rest.split_at_checked(length)?;
-                    if value.is_empty() || value.contains('/') {
-                        return None;
-                    }
-                    variables.insert(name.clone(), decoded(value)?.into());
-                    rest = after;
-                }
+        if uri.len() > LONGEST_URI {
+            return None;
+        }
+        let tokens = automaton::tokens(uri.strip_prefix(self.prefix.as_str())?)?;
+        self.read(&self.automaton.run(&tokens)?, &tokens)
+    }
+
+    /// What the tokens say, each at its position.
+    fn read(&self, run: &[usize], tokens: &[automaton::Token]) -> Option<Map<String, Value>> {
+        let mut values: Vec<Vec<Vec<u8>>> = vec![Vec::new(); self.variables.len()];
+        for (&position, token) in run.iter().zip(tokens) {
+            let act = self.automaton.act(position)?;
+            if let Some(variable) = act.begins() {
+                values.get_mut(variable)?.push(Vec::new());
+            }
+            if let Some(variable) = act.adds() {
+                values.get_mut(variable)?.last_mut()?.push(token.byte);
             }
         }
-        rest.is_empty().then_some(variables)
-    }
-}
-
-fn is_last(parts: &[Part], literal: &str) -> bool {
-    matches!(parts.last(), Some(Part::Literal(last)) if std::ptr::eq(last.as_str(), literal))
-}
-
-/// Percent-decoded; `None` when that is not UTF-8 or a `%` begins no escape.
-fn decoded(value: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-        } else {
-            bytes.push(byte);
+        let mut variables = Map::new();
+        for (variable, values) in self.variables.iter().zip(values) {
+            let texts: Result<Vec<String>, _> = values.into_iter().map(String::from_utf8).collect();
+            let texts = texts.ok()?;
+            let value = match variable.explode {
+                true if texts.is_empty() => continue,
+                true => Value::from(texts),
+                false => match texts.into_iter().next() {
+                    Some(text) => Value::from(text),
+                    None => continue,
+                },
+            };
+            variables.insert(variable.name.clone(), value);
         }
+        Some(variables)
     }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn variables(template: &str, uri: &str) -> Option<Value> {
-        Template::parse(template)
-            .unwrap()
-            .variables(uri)
-            .map(Value::Object)
-    }
-
-    #[test]
-    fn uris_that_fit_give_their_variables() {
-        let json = |text: &str| Some(serde_json::from_str::<Value>(text).unwrap());
-        assert_eq!(
-            variables("note://{day}", "note://monday"),
-            json(r#"{"day":"monday"}"#)
-        );
-        assert_eq!(
-            variables("note://{day}.md", "note://mon.md.md"),
-            json(r#"{"day":"mon.md"}"#)
-        );
-        assert_eq!(
-            variables("a://{x}/b/{y}", "a://1/b/2"),
-            json(r#"{"x":"1","y":"2"}"#)
-        );
-        assert_eq!(
-            variables("a://{x}-{y}", "a://1-2-3"),
-            json(r#"{"x":"1","y":"2-3"}"#)
-        );
-        assert_eq!(
-            variables("a://{x}", "a://caf%C3%A9%2F"),
-            json("{\"x\":\"caf\u{e9}/\"}")
-        );
-    }
-
-    #[test]
-    fn uris_that_do_not_fit_give_none() {
-        for (template, uri) in [
-            ("note://{day}", "note://"),
-            ("note://{day}", "note://a/b"),
-            ("note://{day}", "other://a"),
-            ("note://{day}.md", "note://a"),
-            ("note://{day}.md", "note://.md"),
-            ("note://{day}", "note://%"),
-            ("note://{day}", "note://%zz"),
-            ("note://{day}", "note://%ff"),
-            ("a://{x}/b", "a://x/b/c"),
-        ] {
-            assert_eq!(variables(template, uri), None, "{template} {uri}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_matched_is_refused() {
-        let error = |text: &str| Template::parse(text).unwrap_err();
-        assert_eq!(error("a://{x"), TemplateError::Brace);
-        assert_eq!(error("a://x}"), TemplateError::Brace);
-        assert_eq!(error("a://{+x}"), TemplateError::Expression("+x".into()));
-        assert_eq!(error("a://{}"), TemplateError::Expression(String::new()));
-        assert_eq!(error("a://{x}/{x}"), TemplateError::Twice("x".into()));
-        assert_eq!(error("a://{x}{y}"), TemplateError::Adjacent("y".into()));
-        assert_eq!(error("a://x"), TemplateError::Constant);
-    }
-}
+mod tests;

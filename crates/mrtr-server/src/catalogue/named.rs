@@ -178,31 +178,46 @@ impl Named<'_> {
         Ok(completions)
     }
 
-    /// The arguments of a prompt, or the variables of a template: strings by name.
-    pub(super) fn arguments(&self, schema: &Value) -> Result<Vec<PromptArgument>, BuildError> {
+    /// The arguments of a prompt, or the variables of a template, by name: texts, or lists of texts.
+    pub(super) fn arguments(
+        &self,
+        schema: &Value,
+        is_list: impl Fn(&str) -> bool,
+    ) -> Result<Vec<PromptArgument>, BuildError> {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let required = schema.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| {
-            required.is_some_and(|required| required.iter().any(|known| known == name))
-        };
         properties
             .into_iter()
             .flatten()
             .map(|(name, property)| {
-                if !takes_text(property) {
+                if is_list(name) && !takes_texts(property) {
+                    return Err(self.fault(format_args!(
+                        "`{name}` is exploded, and so a list of texts: use `Vec<String>` or `Option<Vec<String>>`"
+                    )));
+                }
+                if !is_list(name) && !takes_text(property) {
                     return Err(self.fault(format_args!(
                         "`{name}` is not text, and everything that it is given is: use `String`, `Option<String>` or a unit enum"
                     )));
                 }
-                let mut argument = PromptArgument::new(name.clone());
                 let text = |keyword: &str| property.get(keyword).and_then(Value::as_str).map(str::to_owned);
+                let mut argument = PromptArgument::new(name.clone());
                 argument.title = text("title");
                 argument.description = text("description");
-                argument.required = Some(is_required(name));
+                argument.required = super::is_required(schema, name);
                 Ok(argument)
             })
             .collect()
     }
+}
+
+/// Whether a property can be given as a list of texts.
+fn takes_texts(property: &Value) -> bool {
+    let is_array = |kind: &Value| kind == "array";
+    let is_list = match property.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_array),
+        kind => kind.is_some_and(is_array),
+    };
+    is_list && property.get("items").is_some_and(takes_text)
 }
 
 /// Whether a property can be given as text: a string, an optional one, or a unit enum (by reference or in place).

@@ -398,10 +398,10 @@ fn prompts_and_templates_that_cannot_be_served_are_refused() {
     );
     named(
         builder()
-            .resource(template("a://{+x}", async || "x"))
+            .resource(template("a://{x:3}", async || "x"))
             .build()
             .unwrap_err(),
-        "{+x}",
+        "{x:3}",
     );
     named(
         builder()
@@ -422,5 +422,120 @@ fn prompts_and_templates_that_cannot_be_served_are_refused() {
             .build()
             .unwrap_err(),
         "prompt `p`",
+    );
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct File {
+    repo: String,
+    path: Vec<String>,
+    rev: Option<String>,
+    tags: Option<Vec<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Whole {
+    path: String,
+}
+
+#[tokio::test]
+async fn templates_with_operators_give_texts_and_lists() {
+    let bank = Bank::with(|builder| {
+        builder
+            .resource(template(
+                "git://{repo}{/path*}{?rev,tags*}",
+                async |Args(file): Args<File>| {
+                    let File {
+                        repo,
+                        path,
+                        rev,
+                        tags,
+                    } = file;
+                    Json(json!([repo, path, rev, tags]))
+                },
+            ))
+            .resource(template(
+                "file:///{+path}",
+                async |Args(Whole { path }): Args<Whole>| path,
+            ))
+    });
+    let read = async |uri: &str| bank.send(&Call::resource(uri)).await;
+    let text = |reply: &Reply| {
+        let text = &reply.body["result"]["contents"][0]["text"];
+        text.as_str()
+            .unwrap_or_else(|| panic!("{reply:?}"))
+            .to_owned()
+    };
+    for (uri, expected) in [
+        (
+            "git://mrtr/src/main.rs",
+            json!(["mrtr", ["src", "main.rs"], null, null]),
+        ),
+        (
+            "git://mrtr/a%2Fb?rev=1",
+            json!(["mrtr", ["a/b"], "1", null]),
+        ),
+        (
+            "git://mrtr/a?tags=x&tags=y",
+            json!(["mrtr", ["a"], null, ["x", "y"]]),
+        ),
+    ] {
+        let reply = read(uri).await;
+        assert_eq!(
+            serde_json::from_str::<Value>(&text(&reply)).unwrap(),
+            expected,
+            "{uri}"
+        );
+    }
+    assert_eq!(text(&read("file:///etc/a/b").await), "etc/a/b");
+    let params = Refusal::params();
+    for uri in [
+        // The path is needed.
+        "git://mrtr",
+        "git://mrtr/a?rev=1&rev=2",
+        "git://mrtr/a?tags=x&rev=1",
+        "git://mrtr/a#b",
+        // A file's path has no detour, however much of it one variable holds.
+        "file:///a/../../etc/passwd",
+        "file:///a/%2e%2e/b",
+        "file:///a%2Fb",
+    ] {
+        let reply = read(uri).await;
+        params.check(uri, &reply);
+        assert_eq!(reply.body["error"]["data"]["uri"], uri);
+    }
+}
+
+#[test]
+fn templates_whose_uris_have_two_readings_are_refused_by_name() {
+    let build = |resource| {
+        Server::builder("s", "1")
+            .allow_anonymous()
+            .resource(resource)
+            .build()
+            .map(drop)
+    };
+    let named = |result: Result<(), BuildError>, part: &str| {
+        let error = result.unwrap_err().to_string();
+        assert!(
+            error.contains(part) && error.contains("resource `"),
+            "{error}"
+        );
+    };
+    named(
+        build(template("a://{x}-{y}", async || "x")),
+        "could be read in two ways",
+    );
+    named(
+        build(template("git://{repo}{/path}", async |_: Args<File>| "x")),
+        "`path` is not text",
+    );
+    named(
+        build(template("file:///{+path*}", async |_: Args<Whole>| "x")),
+        "two ways",
+    );
+    named(
+        build(template("a://b{/path*}", async |_: Args<Whole>| "x")),
+        "`path` is exploded",
     );
 }
