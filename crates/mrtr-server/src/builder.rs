@@ -11,9 +11,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::{Anonymous, Authenticator};
 use crate::catalogue::{Catalogue, Provisions, SHORTEST, check_icons};
+use crate::changes::Changes;
 use crate::extract::States;
 use crate::flow::outcome::Outcomes;
 use crate::http::gate::Gate;
+use crate::hub::Hub;
 use crate::limits::Limits;
 use crate::prompt::Prompt;
 use crate::resource::Resource;
@@ -34,6 +36,7 @@ pub struct ServerBuilder {
     gate: Gate,
     opaque_rejections: bool,
     modern_only: bool,
+    announces: bool,
     states: States,
     tools: Vec<Tool>,
     prompts: Vec<Prompt>,
@@ -64,6 +67,14 @@ pub enum BuildError {
         "{handler} takes a `DurableFlow`, which records each step: give the builder a ledger with `.ledger(..)`"
     )]
     NoLedger {
+        /// The handler: tool, prompt or resource, and its name.
+        handler: String,
+    },
+    /// A handler takes `Changes`, and clients were not told that any are announced.
+    #[error(
+        "{handler} takes `Changes`, of which clients must know: tell them with `.announces_changes()`"
+    )]
+    NoChanges {
         /// The handler: tool, prompt or resource, and its name.
         handler: String,
     },
@@ -140,6 +151,7 @@ impl ServerBuilder {
             gate: Gate::default(),
             opaque_rejections: false,
             modern_only: false,
+            announces: false,
             states: States::default(),
             tools: Vec::new(),
             prompts: Vec::new(),
@@ -291,6 +303,19 @@ impl ServerBuilder {
         self
     }
 
+    /// Tells clients that changes of lists and resources are announced, and lets them subscribe: `listChanged` and `subscribe` among
+    /// the capabilities, `subscriptions/listen`, and in the earlier era `resources/subscribe`. Announce them with
+    /// [`Changes`](crate::Changes).
+    ///
+    /// Not on by itself: a client that may subscribe does, and each subscription over HTTP holds a connection. A server that never
+    /// announces anything should not ask for that.
+    ///
+    /// Specification: `basic/patterns/subscriptions`.
+    pub fn announces_changes(mut self) -> Self {
+        self.announces = true;
+        self
+    }
+
     /// Switches protections off, by name.
     pub fn dangerous(self) -> Dangerous {
         Dangerous { builder: self }
@@ -301,13 +326,18 @@ impl ServerBuilder {
     /// # Errors
     ///
     /// [`BuildError`] names what is missing and the call that gives it.
-    pub fn build(self) -> Result<Server, BuildError> {
+    pub fn build(mut self) -> Result<Server, BuildError> {
         check_limits(&self.limits)?;
         check_info(&self.info)?;
+        let hub = Hub::default();
+        if self.announces {
+            self.states.insert(Changes::new(hub.clone()));
+        }
         let authenticator = self.authenticator.ok_or(BuildError::NoAuthenticator)?;
         let provisions = Provisions {
             codec: self.codec.is_some(),
             ledger: self.ledger.is_some(),
+            announces: self.announces,
             states: &self.states,
             limits: &self.limits,
         };
@@ -352,7 +382,7 @@ impl ServerBuilder {
         Ok(Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
-            capabilities: catalogue.capabilities(),
+            capabilities: catalogue.capabilities(self.announces),
             envelope,
             durability,
             authenticator,
@@ -369,6 +399,8 @@ impl ServerBuilder {
             sessions: Default::default(),
             sends: catalogue_sends,
             pace: Default::default(),
+            announces: self.announces,
+            hub,
         }))
     }
 }
@@ -445,6 +477,12 @@ fn check_limits(limits: &Limits) -> Result<(), BuildError> {
         ("sessions", limits.sessions == 0),
         ("sessions_per_principal", limits.sessions_per_principal == 0),
         ("session_idle", limits.session_idle < SHORTEST),
+        ("subscriptions", limits.subscriptions == 0),
+        (
+            "subscriptions_per_principal",
+            limits.subscriptions_per_principal == 0,
+        ),
+        ("subscribed_resources", limits.subscribed_resources == 0),
         ("running_per_principal", limits.running_per_principal == 0),
         ("completions_per_second", limits.completions_per_second == 0),
     ];

@@ -19,6 +19,7 @@ pub(crate) struct Calls {
     all: CancellationToken,
     /// Told when the last one is over.
     none: Notify,
+    ending: CancellationToken,
 }
 
 /// Why a request has no place.
@@ -64,6 +65,19 @@ impl Calls {
 
     /// A place for a request of this id.
     pub(crate) fn place(self: &Arc<Self>, id: &RequestId) -> Result<Place, NoPlace> {
+        self.place_under(id, self.all.child_token())
+    }
+
+    /// A place for a request that ends by itself when the client is [let go of](Self::close), and has something to say then.
+    pub(crate) fn lasting_place(self: &Arc<Self>, id: &RequestId) -> Result<Place, NoPlace> {
+        self.place_under(id, CancellationToken::new())
+    }
+
+    fn place_under(
+        self: &Arc<Self>,
+        id: &RequestId,
+        cancelled: CancellationToken,
+    ) -> Result<Place, NoPlace> {
         let mut open = self.open();
         if open.contains_key(id) {
             return Err(NoPlace::SameId);
@@ -71,7 +85,6 @@ impl Calls {
         if open.len() >= MOST {
             return Err(NoPlace::TooMany);
         }
-        let cancelled = self.all.child_token();
         open.insert(id.clone(), cancelled.clone());
         Ok(Place {
             calls: Arc::clone(self),
@@ -92,8 +105,14 @@ impl Calls {
         }
     }
 
-    /// Cancels all of them, and all that come.
+    /// Tells those that last to end; the others go on.
+    pub(crate) fn end_lasting(&self) {
+        self.ending.cancel();
+    }
+
+    /// Cancels all of them, and all that come; those that last are told to end.
     pub(crate) fn close(&self) {
+        self.end_lasting();
         self.all.cancel();
     }
 
@@ -106,6 +125,11 @@ impl Calls {
             }
             none.await;
         }
+    }
+
+    /// Tells when the client is let go of.
+    pub(crate) fn ending(&self) -> CancellationToken {
+        self.ending.clone()
     }
 
     pub(crate) fn is_busy(&self) -> bool {

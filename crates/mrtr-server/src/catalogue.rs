@@ -62,6 +62,7 @@ pub(crate) struct Found<'c> {
 pub(crate) struct Provisions<'b> {
     pub(crate) codec: bool,
     pub(crate) ledger: bool,
+    pub(crate) announces: bool,
     pub(crate) states: &'b States,
     pub(crate) limits: &'b Limits,
 }
@@ -113,10 +114,18 @@ impl Catalogue {
         !self.resources.is_empty() || !self.templates.is_empty()
     }
 
-    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+    /// What is offered, and whether changes of it are announced.
+    pub(crate) fn capabilities(&self, announces: bool) -> ServerCapabilities {
+        let list_changed = announces.then_some(true);
+        let list = ListChanged { list_changed };
+        let subscribed = ResourcesCapability {
+            subscribe: list_changed,
+            list_changed,
+        };
         let mut capabilities = ServerCapabilities::with_tools();
-        capabilities.prompts = (!self.prompts.is_empty()).then(ListChanged::default);
-        capabilities.resources = self.has_resources().then(ResourcesCapability::default);
+        capabilities.tools = Some(list);
+        capabilities.prompts = (!self.prompts.is_empty()).then_some(list);
+        capabilities.resources = self.has_resources().then_some(subscribed);
         capabilities.completions = self.completes.then(JsonObject::empty);
         capabilities.logging = self.logs.then(JsonObject::empty);
         capabilities

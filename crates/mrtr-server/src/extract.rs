@@ -75,6 +75,7 @@ pub struct Spec {
     pub(crate) sends: bool,
     pub(crate) logs: bool,
     pub(crate) completes: bool,
+    pub(crate) announces: bool,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) faults: Vec<String>,
 }
@@ -275,7 +276,7 @@ impl States {
         self.0.contains_key(id)
     }
 
-    fn get<T: Clone + 'static>(&self) -> Option<T> {
+    pub(crate) fn get<T: Clone + 'static>(&self) -> Option<T> {
         self.0.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
     }
 }

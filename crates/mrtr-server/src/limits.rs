@@ -61,6 +61,15 @@ pub struct Limits {
     /// Completions that one principal may ask for in a second, and at once: 20. Faster than anybody types; it bounds what
     /// guessing at suggestions is good for.
     pub completions_per_second: u32,
+    /// Subscriptions (`subscriptions/listen`) that are open at a time: 512. Over HTTP each holds a connection for as long as it is
+    /// open, so this is half of [`connections`](Self::connections), and calls find one; raise both. What the server itself holds for
+    /// a subscription is small, and does not grow while nobody reads.
+    pub subscriptions: usize,
+    /// Those of one principal: 64; of anonymous callers, per address.
+    pub subscriptions_per_principal: usize,
+    /// Resources that one subscription, or one session of the earlier era, is subscribed to: 128, of URIs of 2 KiB at most. It bounds
+    /// what the server holds for a subscriber.
+    pub subscribed_resources: usize,
 }
 
 impl Default for Limits {
@@ -87,6 +96,9 @@ impl Default for Limits {
             sessions_per_principal: 64,
             session_idle: Duration::from_secs(1800),
             completions_per_second: 20,
+            subscriptions: 512,
+            subscriptions_per_principal: 64,
+            subscribed_resources: 128,
         }
     }
 }

@@ -13,10 +13,12 @@ use tokio_util::task::TaskTracker;
 use crate::auth::Authenticator;
 use crate::builder::ServerBuilder;
 use crate::catalogue::Catalogue;
+use crate::changes::Changes;
 use crate::extract::States;
 use crate::flow::outcome::Outcomes;
 use crate::http::earlier::Sessions;
 use crate::http::gate::Gate;
+use crate::hub::Hub;
 use crate::limits::Limits;
 use crate::pace::Pace;
 
@@ -59,6 +61,9 @@ pub(crate) struct Inner {
     pub(crate) sends: bool,
     /// How often each principal asks for completions.
     pub(crate) pace: Pace,
+    /// Whether changes are announced, and can be subscribed to.
+    pub(crate) announces: bool,
+    pub(crate) hub: Hub,
 }
 
 impl Server {
@@ -75,7 +80,7 @@ impl Server {
 
     /// Waits until every call that holds a claim has settled it, however long that takes: a ledger that does not answer
     /// is asked again and again, and a call of the earlier era may wait for a person. New calls are still taken; stop the listener and
-    /// [close the sessions](Self::close_sessions) first. [`serve`](Self::serve) waits for
+    /// [close](Self::close) what is held open first. [`serve`](Self::serve) waits for
     /// [`Limits::shutdown`](crate::Limits::shutdown) at most.
     pub async fn settled(&self) {
         self.inner.tasks.wait().await;
@@ -83,9 +88,18 @@ impl Server {
 }
 
 impl Server {
-    /// Ends every session of the earlier era and what is open in it. [`serve`](Self::serve) does so when it shuts down; who mounts
-    /// the [`router`](Self::router) calls this when the listener stops.
-    pub fn close_sessions(&self) {
+    /// Announces changes to those who subscribed. It reaches nobody unless the builder was told
+    /// [`announces_changes`](ServerBuilder::announces_changes).
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes::new(self.inner.hub.clone())
+    }
+
+    /// Ends what is held open for clients: each subscription, in good order and with word to its client, and each session of the earlier
+    /// era with what is open in it. [`serve`](Self::serve) does so when it shuts down; who mounts the [`router`](Self::router)
+    /// calls this when the listener stops. What is opened afterwards is not affected.
+    pub fn close(&self) {
+        self.inner.hub.end_all();
         self.inner.sessions.close();
     }
 
@@ -93,6 +107,12 @@ impl Server {
     #[must_use]
     pub fn open_sessions(&self) -> usize {
         self.inner.sessions.count()
+    }
+
+    /// How many subscriptions (`subscriptions/listen`) are open, for an operator to see.
+    #[must_use]
+    pub fn open_subscriptions(&self) -> usize {
+        self.inner.hub.count()
     }
 }
 

@@ -5,10 +5,13 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use http::StatusCode;
 use mrtr_ledger::Account;
-use mrtr_protocol::earlier::{EarlierRevision, InitializeParams, InitializeResult, SetLevelParams};
+use mrtr_protocol::earlier::{
+    EarlierRevision, InitializeParams, InitializeResult, SetLevelParams, SubscribeParams,
+};
 use mrtr_protocol::notification::{CancelledParams, LogLevel};
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
@@ -19,9 +22,12 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::call::Requester;
 use crate::calls::Calls;
+use crate::hub::{Change, Subscriber, Subscription};
 use crate::line::{Line, Questions};
+use crate::listen::{announced, can_watch};
 use crate::modern::{self, not_found};
 use crate::outbox::{Link, LogGate, Outbox};
+use crate::registered::Surface;
 use crate::reply::Reply;
 use crate::server::Inner;
 
@@ -36,6 +42,8 @@ pub(crate) struct Session {
     /// Questions of this server's that wait for the client's answers.
     questions: Arc<Questions>,
     log: Arc<Mutex<LogLevel>>,
+    /// What the client is told of, where changes are announced.
+    changes: Option<Subscription>,
 }
 
 impl Session {
@@ -52,6 +60,19 @@ impl Session {
             .map_err(|error| error.to_error_object())?;
         // A version that is not served is answered with the latest that is; the client leaves if that does not suit it.
         let revision = EarlierRevision::negotiate(&asked.protocol_version);
+        let changes = if inner.announces {
+            let subscriber = Subscriber {
+                principal: principal.clone(),
+                account,
+            };
+            // Not counted: it is there as long as its session.
+            inner
+                .hub
+                .subscribe(subscriber, announced(&inner.capabilities), None)
+                .ok()
+        } else {
+            None
+        };
         let session = Self {
             revision,
             principal,
@@ -60,6 +81,7 @@ impl Session {
             calls,
             questions: Arc::default(),
             log: Arc::new(Mutex::new(LogLevel::Info)),
+            changes,
         };
         let mut result =
             InitializeResult::new(revision, inner.capabilities.clone(), inner.info.clone());
@@ -80,6 +102,18 @@ impl Session {
 
     pub(crate) fn account(&self) -> Account {
         self.account
+    }
+
+    /// The next change that the client is to hear of. Pending where there will never be one.
+    pub(crate) fn poll_change(&self, cx: &Context<'_>) -> Poll<Change> {
+        match &self.changes {
+            Some(changes) => match changes.poll_next(cx) {
+                Poll::Ready(Some(change)) => Poll::Ready(change),
+                // The session ends by other means.
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            },
+            None => Poll::Pending,
+        }
     }
 
     /// Takes a notification. The ones that are not known are nobody's to judge.
@@ -137,6 +171,9 @@ impl Session {
         let reply = match name {
             method::PING => Some(Reply::nothing()),
             method::LOGGING_SET_LEVEL if inner.catalogue.logs => Some(self.set_level(&params)),
+            method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
+                self.subscribe(inner, name, &params)
+            }
             // What only the modern era has.
             method::DISCOVER | method::SUBSCRIPTIONS_LISTEN => None,
             method::INITIALIZE => Some(Reply::invalid_request(
@@ -147,6 +184,33 @@ impl Session {
         reply
             .unwrap_or_else(|| Reply::error(StatusCode::OK, not_found(name)))
             .in_earlier_era()
+    }
+
+    /// `resources/subscribe` and `resources/unsubscribe`. `None`: this server announces no changes of resources.
+    fn subscribe(&self, inner: &Inner, name: &str, params: &Members<'_>) -> Option<Reply> {
+        let changes = self
+            .changes
+            .as_ref()
+            .filter(|_| inner.catalogue.has_resources())?;
+        let uri = match SubscribeParams::of(params) {
+            Ok(params) => params.uri,
+            Err(error) => return Some(Reply::error(StatusCode::OK, error.to_error_object())),
+        };
+        if name == method::RESOURCES_UNSUBSCRIBE {
+            changes.unwatch(&uri);
+            return Some(Reply::nothing());
+        }
+        if !can_watch(inner, &uri) {
+            return Some(Reply::nothing_there(Surface::Resource, &uri));
+        }
+        let most = inner.limits.subscribed_resources;
+        Some(if changes.watch(&uri, most) {
+            Reply::nothing()
+        } else {
+            Reply::unavailable(&format!(
+                "A session is subscribed to {most} resources at most on this server; unsubscribe from one that is not needed."
+            ))
+        })
     }
 
     fn set_level(&self, params: &Members<'_>) -> Reply {

@@ -62,7 +62,7 @@ impl Named<'_> {
                 self.fault("it takes `Partial`, which the handlers of completions alone are given")
             );
         }
-        self.check_states(&spec, provisions)?;
+        self.check_given(&spec, provisions)?;
         if let Some(fault) = spec.faults.first() {
             return Err(self.fault(fault));
         }
@@ -142,7 +142,12 @@ impl Named<'_> {
         Ok(headers)
     }
 
-    fn check_states(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+    fn check_given(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        if spec.announces && !provisions.announces {
+            return Err(BuildError::NoChanges {
+                handler: self.in_words(),
+            });
+        }
         let missing = |(id, _): &&(TypeId, &'static str)| !provisions.states.contains(id);
         match spec.states.iter().find(missing) {
             None => Ok(()),
@@ -168,7 +173,7 @@ impl Named<'_> {
                     "the completion of `{argument}` takes a `Flow`, `Args` or what sends something: it cannot ask or report, and what was chosen is in `Partial`"
                 )));
             }
-            self.check_states(spec, provisions)?;
+            self.check_given(spec, provisions)?;
             if !completions.add(completer) {
                 return Err(self.fault(format_args!(
                     "it has no argument `{argument}` to complete, or completes it twice"

@@ -171,7 +171,11 @@ pub(super) fn without_body(
         ));
     }
     let reader = match head.headers.get("last-event-id") {
-        None => open.streams.standalone().read(None, false),
+        None => open
+            .streams
+            .standalone()
+            .read(None, false)
+            .with_changes(true, &open.session),
         Some(seen) => {
             let seen: Option<EventId> =
                 seen.to_str().ok().and_then(|seen| seen.trim().parse().ok());
@@ -182,7 +186,10 @@ pub(super) fn without_body(
                     "No stream of this session has an event of that `Last-Event-ID`, or not any more.",
                 )
             })?;
-            stream.read(seen, false)
+            // What belongs to no request goes on where it was left.
+            stream
+                .read(seen, false)
+                .with_changes(seen.is_some_and(EventId::is_standalone), &open.session)
         }
     };
     Ok(sse::answer(reader, inner.limits.keep_alive))

@@ -6,13 +6,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
+use http::header::ACCEPT;
 use http::request::Parts;
 use mrtr_protocol::jsonrpc::write_error;
 use mrtr_protocol::object::as_string;
-use mrtr_protocol::{ErrorObject, Members, Message, REVISION, Request, RequestMeta, code};
+use mrtr_protocol::{ErrorObject, Members, Message, REVISION, Request, RequestMeta, code, method};
 use mrtr_state::Principal;
 
 use super::described::{Described, named_by};
@@ -20,6 +21,8 @@ use super::earlier::takes_events;
 use super::sse::{self, Source};
 use super::{HttpReply, Refused, accepted, account, check_strictly, json, params};
 use crate::call::Requester;
+use crate::hub::Subscriber;
+use crate::listen::Listening;
 use crate::modern::{self, Declared, not_found};
 use crate::outbox::{Link, Outbox, Pipe, in_one_line};
 use crate::server::Inner;
@@ -34,10 +37,16 @@ pub(super) async fn post(
     principal: Principal,
     body: Vec<u8>,
 ) -> Result<HttpReply, Refused> {
-    if let Ok(Message::Notification(_)) = Message::parse(&body) {
-        check_strictly(inner, &body, None)?;
-        // This revision defines no notification that a client sends over HTTP; others are not ours to judge.
-        return Ok(accepted());
+    match Message::parse(&body) {
+        Ok(Message::Notification(_)) => {
+            check_strictly(inner, &body, None)?;
+            // This revision defines no notification that a client sends over HTTP; others are not ours to judge.
+            return Ok(accepted());
+        }
+        Ok(Message::Request(request)) if request.method == method::SUBSCRIPTIONS_LISTEN => {
+            return listen(inner, &head, principal, &body);
+        }
+        _ => {}
     }
     if !inner.sends || !takes_events(&head.headers) {
         let (status, message) = answer(Arc::clone(inner), head, principal, body, None).await?;
@@ -77,6 +86,60 @@ pub(super) async fn post(
             };
             Ok(sse::answer(events, inner.limits.keep_alive))
         }
+    }
+}
+
+/// `subscriptions/listen`: always a stream of events. Nothing of the request but its id is kept while it is open.
+fn listen(
+    inner: &Arc<Inner>,
+    head: &Parts,
+    principal: Principal,
+    body: &[u8],
+) -> Result<HttpReply, Refused> {
+    let Admitted {
+        request,
+        params,
+        requester,
+    } = admit(inner, head, principal, body, None)?;
+    let id = request.id;
+    if !inner.announces {
+        let error = not_found(method::SUBSCRIPTIONS_LISTEN);
+        return Err(Refused::new(StatusCode::NOT_FOUND, Some(id), error));
+    }
+    if head.headers.contains_key(ACCEPT) && !takes_events(&head.headers) {
+        let error = ErrorObject::new(
+            code::INVALID_REQUEST,
+            "A subscription is a stream of events: send `Accept: application/json, text/event-stream`.",
+        );
+        return Err(Refused::new(StatusCode::NOT_ACCEPTABLE, Some(id), error));
+    }
+    let subscriber = Subscriber {
+        principal: requester.principal,
+        account: requester.account,
+    };
+    Ok(match Listening::open(inner, &id, &params, subscriber) {
+        Ok(listening) => sse::answer(Subscribed(Some(listening)), inner.limits.keep_alive),
+        Err(reply) => json(reply.status, reply.into_message(&id)),
+    })
+}
+
+/// An open subscription, until its response has been written.
+struct Subscribed(Option<Listening>);
+
+impl Source for Subscribed {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let Some(listening) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let message = match ready!(listening.poll_notification(cx)) {
+            Some(notification) => notification,
+            None => {
+                let response = listening.result().into_message(listening.id());
+                self.0 = None;
+                response
+            }
+        };
+        Poll::Ready(Some(sse::event(&message)))
     }
 }
 
@@ -123,7 +186,34 @@ async fn answer(
     body: Vec<u8>,
     pipe: Option<Arc<Pipe>>,
 ) -> Answered {
-    let request = match Message::parse(&body) {
+    let Admitted {
+        request,
+        params,
+        requester,
+    } = admit(&inner, &head, principal, &body, pipe)?;
+    let Some(reply) = modern::dispatch(&inner, &request.method, &params, requester).await else {
+        let error = not_found(&request.method);
+        return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
+    };
+    Ok((reply.status, reply.into_message(&request.id)))
+}
+
+/// A request that has passed the boundary's checks.
+struct Admitted<'a> {
+    request: Request<'a>,
+    params: Members<'a>,
+    requester: Requester,
+}
+
+/// Everything that is checked before the method is looked at.
+fn admit<'a>(
+    inner: &Inner,
+    head: &Parts,
+    principal: Principal,
+    body: &'a [u8],
+    pipe: Option<Arc<Pipe>>,
+) -> Result<Admitted<'a>, Refused> {
+    let request = match Message::parse(body) {
         Ok(Message::Request(request)) => request,
         Ok(Message::Notification(_)) => {
             return Err(Refused::by_status(StatusCode::BAD_REQUEST, "No request."));
@@ -133,7 +223,7 @@ async fn answer(
             return Err(Refused::new(StatusCode::BAD_REQUEST, id, error));
         }
     };
-    check_strictly(&inner, &body, Some(&request.id))?;
+    check_strictly(inner, body, Some(&request.id))?;
     let params = request
         .params
         .map(Members::parse)
@@ -145,7 +235,7 @@ async fn answer(
         kinds,
         progress,
         log,
-    } = declared(&head, &request, &params)?;
+    } = declared(head, &request, &params)?;
     params::compare(&inner.catalogue, &head.headers, &request.method, &params).map_err(
         |mismatch| {
             let message = format!("Header mismatch: {mismatch}.");
@@ -153,7 +243,7 @@ async fn answer(
         },
     )?;
     let requester = Requester {
-        account: account(&head, &principal),
+        account: account(head, &principal),
         principal,
         declared: kinds,
         link: Link {
@@ -163,11 +253,11 @@ async fn answer(
             line: None,
         },
     };
-    let Some(reply) = modern::dispatch(&inner, &request.method, &params, requester).await else {
-        let error = not_found(&request.method);
-        return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
-    };
-    Ok((reply.status, reply.into_message(&request.id)))
+    Ok(Admitted {
+        request,
+        params,
+        requester,
+    })
 }
 
 /// Header against body first, then what `_meta` must say.

@@ -79,7 +79,9 @@ impl Server {
             connections.spawn(self.connection(stream, address, place, &graceful));
         }
         drop(listener);
-        self.close_sessions();
+        // Whoever subscribes from here on is told at once that it is over.
+        let _closing = self.inner.hub.closing();
+        self.close();
         let ended = async {
             graceful.shutdown().await;
             while connections.join_next().await.is_some() {}

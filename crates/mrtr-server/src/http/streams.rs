@@ -13,7 +13,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::sse::Source;
+use crate::listen::in_session;
 use crate::outbox::Outlet;
+use crate::session::Session;
 
 /// Most bytes that one stream keeps, beside its responses.
 const STREAM_BYTES: usize = 1 << 20;
@@ -21,6 +23,9 @@ const STREAM_BYTES: usize = 1 << 20;
 /// Streams that are kept after their last message, for clients that did not see it, and most bytes of all of them.
 const ENDED: usize = 16;
 const ENDED_BYTES: usize = 256 << 10;
+
+/// The stream of what belongs to no request.
+const STANDALONE: u64 = 0;
 
 /// The streams of one session.
 #[derive(Default)]
@@ -48,6 +53,13 @@ impl FromStr for EventId {
             stream: stream.parse().map_err(drop)?,
             place: place.parse().map_err(drop)?,
         })
+    }
+}
+
+impl EventId {
+    /// Whether it was an event of the stream of what belongs to no request.
+    pub(super) fn is_standalone(self) -> bool {
+        self.stream == STANDALONE
     }
 }
 
@@ -97,8 +109,8 @@ impl Streams {
         Arc::clone(
             table
                 .streams
-                .entry(0)
-                .or_insert_with(|| Arc::new(Stream::new(0, None))),
+                .entry(STANDALONE)
+                .or_insert_with(|| Arc::new(Stream::new(STANDALONE, None))),
         )
     }
 
@@ -260,6 +272,7 @@ impl Stream {
             generation: log.reader,
             next: seen.map_or(1, |seen| seen.place.saturating_add(1)),
             primes: primes && seen.is_none(),
+            changes: None,
             stream: Arc::clone(self),
         }
     }
@@ -292,6 +305,17 @@ pub(super) struct Reader {
     generation: u64,
     next: u64,
     primes: bool,
+    /// Whose changes are told on this stream.
+    changes: Option<Arc<Session>>,
+}
+
+impl Reader {
+    /// The same; if `told`, it is told what the session has subscribed to, too. Changes become events when they are read, not
+    /// before: while nobody reads, they are marks.
+    pub(super) fn with_changes(mut self, told: bool, session: &Arc<Session>) -> Self {
+        self.changes = told.then(|| Arc::clone(session));
+        self
+    }
 }
 
 impl Source for Reader {
@@ -305,7 +329,15 @@ impl Source for Reader {
             let place = self.next - 1;
             return Poll::Ready(Some(format!("id: {id}-{place}\ndata: \n\n").into_bytes()));
         }
-        let next = log.events.partition_point(|event| event.place < self.next);
+        let mut next = log.events.partition_point(|event| event.place < self.next);
+        if next == log.events.len()
+            && log.expected != Some(0)
+            && let Some(session) = &self.changes
+            && let Poll::Ready(change) = session.poll_change(cx)
+        {
+            log.push(in_session(&change), false);
+            next = log.events.len() - 1;
+        }
         if let Some(event) = log.events.get(next) {
             self.next = event.place + 1;
             let mut text = Vec::with_capacity(event.message.len() + 64);

@@ -7,7 +7,7 @@
 #[cfg(feature = "stdio")]
 mod standard;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -26,9 +26,12 @@ use mrtr_state::Principal;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::call::Requester;
 use crate::calls::{Calls, Place, Turn};
+use crate::hub::Subscriber;
+use crate::listen::{Listening, in_session};
 use crate::modern::{self, Declared, not_found};
 use crate::outbox::{Link, Outbox, Outlet, in_one_line};
 use crate::reply::Reply;
@@ -206,6 +209,7 @@ struct Connection {
     calls: Arc<Calls>,
     /// The earlier era's session, once there is one.
     session: OnceLock<Arc<Session>>,
+    tells_changes: OnceLock<()>,
 }
 
 /// Takes the messages of one request.
@@ -230,6 +234,7 @@ impl Connection {
             out,
             calls: Arc::default(),
             session: OnceLock::new(),
+            tells_changes: OnceLock::new(),
         }
     }
 
@@ -292,8 +297,10 @@ impl Connection {
     }
 
     fn notified(&self, notification: &Notification<'_>) {
-        if notification.method != method::CANCELLED {
-            return;
+        match &*notification.method {
+            method::CANCELLED => {}
+            method::INITIALIZED => return self.tell_changes(),
+            _ => return,
         }
         match notification.params.map(read::<CancelledParams>) {
             Some(Ok(cancelled)) => self.calls.cancel(&cancelled.request_id),
@@ -318,7 +325,15 @@ impl Connection {
     }
 
     async fn place(&self, request: &Request<'_>) -> Option<(RequestId, Place)> {
-        match self.calls.place(&request.id) {
+        // A subscription has something to say when it ends.
+        let lasts = request.method == method::SUBSCRIPTIONS_LISTEN
+            && request.params.is_some_and(modern::is_modern);
+        let place = if lasts {
+            self.calls.lasting_place(&request.id)
+        } else {
+            self.calls.place(&request.id)
+        };
+        match place {
             Ok(place) => Some((request.id.clone(), place)),
             Err(no_place) => {
                 let error = ErrorObject::new(code::INVALID_REQUEST, no_place.to_string());
@@ -388,6 +403,7 @@ impl Connection {
             request.method.clone().into_owned(),
             request.params.map(RawValue::to_owned),
         );
+        let (id, out, ending) = (request.id.clone(), self.out.clone(), self.calls.ending());
         let outbox: Outbox = Arc::new(ToClient {
             out: self.out.clone(),
             turn: place.turn(),
@@ -413,6 +429,15 @@ impl Connection {
                         .answer(&inner, outbox, &name, params.as_deref())
                         .await
                 }
+                (None, None) if name == method::SUBSCRIPTIONS_LISTEN && inner.announces => {
+                    let opened = subscribe(&inner, requester, &id, params.as_deref());
+                    // Nothing of the request but its id is kept while the subscription is open.
+                    drop((params, outbox));
+                    match opened {
+                        Ok(listening) => listen(listening, out, ending).await,
+                        Err(reply) => reply,
+                    }
+                }
                 (None, None) => answer_modern(&inner, requester, &name, params.as_deref()).await,
             }
         }
@@ -436,8 +461,35 @@ impl Connection {
         }
     }
 
+    /// The session's client is ready to hear of changes.
+    fn tell_changes(&self) {
+        let Some(session) = self.session.get().cloned() else {
+            return;
+        };
+        if self.tells_changes.set(()).is_err() {
+            return;
+        }
+        let (out, ending) = (self.out.clone(), self.calls.ending());
+        tokio::spawn(async move {
+            let told = async {
+                loop {
+                    let change = poll_fn(|cx| session.poll_change(cx)).await;
+                    // One at a time, when there is room: until then changes are marks.
+                    if out.send(in_session(&change)).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                () = told => {}
+                () = ending.cancelled() => {}
+            }
+        });
+    }
+
     /// Lets what runs end, cancels what does not, and waits for what must be settled.
     async fn close(self, ended: bool) {
+        self.calls.end_lasting();
         if ended
             && tokio::time::timeout(GRACE, self.calls.ended())
                 .await
@@ -456,25 +508,76 @@ impl Connection {
     }
 }
 
+/// Members were found to be distinct.
+fn members(params: Option<&RawValue>) -> Members<'_> {
+    params
+        .and_then(|params| Members::parse(params).ok())
+        .unwrap_or_default()
+}
+
+fn declared(params: &Members<'_>) -> Result<Declared, Reply> {
+    modern::declared(RequestMeta::of(params)).map_err(|refusal| {
+        let (status, error) = *refusal;
+        Reply::error(status, error)
+    })
+}
+
+/// Opens the subscription that a request asks for.
+fn subscribe(
+    inner: &Inner,
+    requester: Requester,
+    id: &RequestId,
+    params: Option<&RawValue>,
+) -> Result<Listening, Reply> {
+    let params = members(params);
+    declared(&params)?;
+    let subscriber = Subscriber {
+        principal: requester.principal,
+        account: requester.account,
+    };
+    Listening::open(inner, id, &params, subscriber)
+}
+
+/// Tells a subscriber what changes until the server ends the subscription or lets go of the client. A message is made when there is
+/// room for it.
+async fn listen(
+    mut listening: Listening,
+    out: mpsc::Sender<Vec<u8>>,
+    ending: CancellationToken,
+) -> Reply {
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = listening.notification() => message,
+            () = ending.cancelled(), if !listening.has_ended() => {
+                listening.end();
+                continue;
+            }
+        };
+        let Some(message) = message else {
+            return listening.result();
+        };
+        if out.send(message).await.is_err() {
+            // Nobody reads any more; the response goes nowhere either.
+            return listening.result();
+        }
+    }
+}
+
 async fn answer_modern(
     inner: &Arc<Inner>,
     mut requester: Requester,
     name: &str,
     params: Option<&RawValue>,
 ) -> Reply {
-    // Members were found to be distinct.
-    let params = params.and_then(|params| Members::parse(params).ok());
-    let params = params.unwrap_or_default();
+    let params = members(params);
     let Declared {
         kinds,
         progress,
         log,
-    } = match modern::declared(RequestMeta::of(&params)) {
+    } = match declared(&params) {
         Ok(declared) => declared,
-        Err(refusal) => {
-            let (status, error) = *refusal;
-            return Reply::error(status, error);
-        }
+        Err(reply) => return reply,
     };
     requester.declared = kinds;
     requester.link.progress = progress;

@@ -23,6 +23,7 @@ mod rules;
 mod serve;
 mod session;
 mod streams;
+mod subscriptions;
 mod surfaces;
 mod wire;
 mod without_state;
