@@ -357,12 +357,12 @@ impl Drop for Subscription {
         for uri in watched.keys() {
             table.forget(uri, self.id);
         }
-        if let Some(account) = self.counted {
-            if let Some(own) = table.by_account.get_mut(&account) {
-                *own -= 1;
-                if *own == 0 {
-                    table.by_account.remove(&account);
-                }
+        if let Some(account) = self.counted
+            && let Some(own) = table.by_account.get_mut(&account)
+        {
+            *own -= 1;
+            if *own == 0 {
+                table.by_account.remove(&account);
             }
         }
     }
