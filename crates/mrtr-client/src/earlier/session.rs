@@ -15,6 +15,7 @@ use mrtr_protocol::{
     CancelledParams, Implementation, JsonObject, Kind, KindSet, RequestId, code, headers, method,
 };
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::stream;
@@ -26,6 +27,9 @@ use crate::over_http::Endpoint;
 use crate::over_stdio::pipe::Shared;
 use crate::requests::set_level;
 use crate::transport::ResponseBody;
+
+/// How long a session waits for the server's word on the stream for what it sends unasked.
+const UNASKED_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A session that is open, or was.
 ///
@@ -233,15 +237,24 @@ impl Session {
     }
 
     /// Opens the stream for what the server sends unasked, unless it is open. A server may not have one, and over stdio there is none.
-    pub(crate) fn hear_the_unasked(&self) {
+    ///
+    /// Some servers put a call's questions there, and lose them while nobody listens. So it waits for the server's word on the stream,
+    /// but not for long: one that says nothing before it has something to send is no reason to hold a call up.
+    pub(crate) async fn hear_the_unasked(&self) {
         if !matches!(self.core.carrier, Carrier::Http(_)) {
             return;
         }
-        let mut task = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.is_none() {
-            let reading = tokio::spawn(super::unasked::read(Arc::clone(&self.core)));
-            *task = Some(AbortOnDrop(reading));
+        let (answered, answer) = oneshot::channel();
+        {
+            let mut task = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
+            if task.is_some() {
+                return;
+            }
+            let reading = super::unasked::read(Arc::clone(&self.core), answered);
+            *task = Some(AbortOnDrop(tokio::spawn(reading)));
         }
+        // The other end is dropped as soon as there is an answer.
+        drop(tokio::time::timeout(UNASKED_ANSWERS_WITHIN, answer).await);
     }
 
     /// The server's requests may come, on this connection.

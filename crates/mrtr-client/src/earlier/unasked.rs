@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use tokio::sync::oneshot;
 
 use super::serve::Channel;
 use super::session::{Carrier, Core};
@@ -13,19 +14,23 @@ use crate::notices::Origin;
 use crate::sse::SseReader;
 use crate::transport::ResponseBody;
 
-/// Reads until the server has no such stream (405), does not know the session, or was asked too often in vain.
-pub(super) async fn read(core: Arc<Core>) {
+/// Reads until the server has no such stream (405), does not know the session, or was asked too often in vain. `answered` is dropped once
+/// the server has said whether there is a stream.
+pub(super) async fn read(core: Arc<Core>, answered: oneshot::Sender<()>) {
     let Carrier::Http(carrier) = &core.carrier else {
         return;
     };
     let mut channel = Channel::new(&core, None);
     let mut reader = SseReader::new(core.host.limits.max_response_bytes);
     let mut tries = Tries::new();
+    let mut answered = Some(answered);
     loop {
         let last = reader
             .last_event_id()
             .and_then(|id| http::HeaderValue::from_bytes(id).ok());
-        match carrier.get(last).await {
+        let response = carrier.get(last).await;
+        answered.take();
+        match response {
             Ok(response) => match events(response) {
                 Ok(body) => {
                     tries.connected();

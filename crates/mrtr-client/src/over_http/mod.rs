@@ -270,7 +270,7 @@ impl Client {
             tracing::warn!(%error, "the server was not told which log messages are wanted");
         }
         if session.may_be_asked() || self.inner.host.notices.log_level().is_some() {
-            session.hear_the_unasked();
+            session.hear_the_unasked().await;
         }
     }
 }

@@ -101,6 +101,32 @@ async fn log_messages_are_heard_on_it() {
     assert_eq!(receiver.recv().await.unwrap(), "2");
 }
 
+/// A server may put a call's question there, and lose it while nobody listens.
+#[tokio::test(start_paused = true)]
+async fn it_is_open_before_the_first_request_unless_the_server_says_nothing() {
+    let streams = Streams::default();
+    let recorder = with_unasked(&streams);
+    let client = earlier(&recorder).on_form(yes).build().unwrap();
+    client.call_tool("t", ()).await.unwrap();
+    let order = [
+        "initialize",
+        "notifications/initialized",
+        "GET",
+        "tools/call",
+    ];
+    assert_eq!(recorder.methods(), order);
+
+    let recorder = Recorder::new(session("2025-11-25", |seen| {
+        (seen.what() == "GET").then_some(Reply::Silence)
+    }));
+    let client = earlier(&recorder).on_form(yes).build().unwrap();
+    let begun = tokio::time::Instant::now();
+    client.ping().await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 1);
+    client.ping().await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_is_resumed_and_given_up_in_the_end() {
     let streams = Streams::default();
