@@ -10,6 +10,7 @@ use thiserror::Error;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Anonymous, Authenticator};
+use crate::caching::ListCaching;
 use crate::catalogue::{Catalogue, Provisions, SHORTEST, check_icons};
 use crate::changes::Changes;
 use crate::extract::States;
@@ -34,6 +35,8 @@ pub struct ServerBuilder {
     clock: Arc<dyn Clock>,
     limits: Limits,
     gate: Gate,
+    caching: ListCaching,
+    page_size: usize,
     opaque_rejections: bool,
     modern_only: bool,
     announces: bool,
@@ -149,6 +152,8 @@ impl ServerBuilder {
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             gate: Gate::default(),
+            caching: ListCaching::default(),
+            page_size: usize::MAX,
             opaque_rejections: false,
             modern_only: false,
             announces: false,
@@ -265,6 +270,34 @@ impl ServerBuilder {
         self
     }
 
+    /// Lists come in pages of so many entries; without this each is one page. Cursors need nothing on the server: they are good
+    /// on every instance, and after a restart for as long as the entry that they stand behind is there.
+    ///
+    /// Some clients read the first page alone: do not page what they should see.
+    ///
+    /// Specification: `server/utilities/pagination`.
+    pub fn page_size(mut self, entries: usize) -> Self {
+        self.page_size = entries;
+        self
+    }
+
+    /// Changes the hints for caches of lists and discovery. Those of what a resource holds are
+    /// [`Resource::caching`](crate::Resource::caching).
+    ///
+    /// ```
+    /// # use mrtr_server::{Caching, Server};
+    /// # use std::time::Duration;
+    /// let builder = Server::builder("shop", "1.0.0")
+    ///     .caching(|lists| lists.tools = Caching::private(Duration::from_secs(5)));
+    /// # let _ = builder;
+    /// ```
+    ///
+    /// Specification: `server/utilities/caching`.
+    pub fn caching(mut self, change: impl FnOnce(&mut ListCaching)) -> Self {
+        change(&mut self.caching);
+        self
+    }
+
     /// The clock; the system's by default.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -329,6 +362,9 @@ impl ServerBuilder {
     pub fn build(mut self) -> Result<Server, BuildError> {
         check_limits(&self.limits)?;
         check_info(&self.info)?;
+        if self.page_size == 0 {
+            return Err(BuildError::ZeroLimit("page_size"));
+        }
         let hub = Hub::default();
         if self.announces {
             self.states.insert(Changes::new(hub.clone()));
@@ -389,6 +425,8 @@ impl ServerBuilder {
             clock: self.clock,
             limits: self.limits,
             gate: self.gate,
+            caching: self.caching,
+            page_size: self.page_size,
             opaque_rejections: self.opaque_rejections,
             bind_questions: !self.opt_outs.question_digest_ignored,
             states: self.states,

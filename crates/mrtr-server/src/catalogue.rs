@@ -11,7 +11,7 @@ use std::time::Duration;
 use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
 use mrtr_protocol::{
     CompletionReference, JsonObject, Prompt as PublishedPrompt, Resource as PublishedResource,
-    ResourceTemplate as PublishedTemplate, ServerCapabilities, Tool as PublishedTool,
+    ResourceTemplate as PublishedTemplate, ServerCapabilities, Tool as PublishedTool, method,
 };
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,7 @@ use crate::builder::BuildError;
 use crate::completion::Completions;
 use crate::extract::States;
 use crate::limits::Limits;
+use crate::listed::Listed;
 use crate::prompt::Prompt;
 use crate::registered::{Draft, Registered, Surface};
 use crate::resource::Resource;
@@ -33,12 +34,11 @@ use crate::uri;
 pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Everything that is served, ready to be listed and looked up.
-#[derive(Default)]
 pub(crate) struct Catalogue {
-    pub(crate) tools: Vec<PublishedTool>,
-    pub(crate) prompts: Vec<PublishedPrompt>,
-    pub(crate) resources: Vec<PublishedResource>,
-    pub(crate) templates: Vec<PublishedTemplate>,
+    pub(crate) tools: Listed<PublishedTool>,
+    pub(crate) prompts: Listed<PublishedPrompt>,
+    pub(crate) resources: Listed<PublishedResource>,
+    pub(crate) templates: Listed<PublishedTemplate>,
     tool_handlers: HashMap<String, Arc<Registered>>,
     prompt_handlers: HashMap<String, Arc<Registered>>,
     resource_handlers: HashMap<String, Arc<Registered>>,
@@ -65,6 +65,26 @@ pub(crate) struct Provisions<'b> {
     pub(crate) announces: bool,
     pub(crate) states: &'b States,
     pub(crate) limits: &'b Limits,
+}
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self {
+            tools: Listed::new(method::TOOLS_LIST),
+            prompts: Listed::new(method::PROMPTS_LIST),
+            resources: Listed::new(method::RESOURCES_LIST),
+            templates: Listed::new(method::RESOURCES_TEMPLATES_LIST),
+            tool_handlers: HashMap::new(),
+            prompt_handlers: HashMap::new(),
+            resource_handlers: HashMap::new(),
+            template_handlers: Vec::new(),
+            sends: false,
+            logs: false,
+            prompt_completions: HashMap::new(),
+            template_completions: HashMap::new(),
+            completes: false,
+        }
+    }
 }
 
 impl Catalogue {
@@ -175,7 +195,7 @@ impl Catalogue {
             .map_err(|fault| handler.fault(fault))?;
         published.input_schema = wire;
         let name = published.name.clone();
-        self.tools.push(published);
+        self.tools.push(&name, published);
         unique(&mut self.tool_handlers, name, registered)
     }
 
@@ -206,7 +226,7 @@ impl Catalogue {
             .and_then(|()| listing::check_meta(&published.meta))
             .map_err(|fault| handler.fault(fault))?;
         let name = published.name.clone();
-        self.prompts.push(published);
+        self.prompts.push(&name, published);
         self.prompt_completions.insert(name.clone(), completions);
         unique(&mut self.prompt_handlers, name, registered)
     }
@@ -250,7 +270,7 @@ impl Catalogue {
         }
         let registered = handler.register(draft, &json!({ "type": "object" }), provisions)?;
         let uri = published.uri.clone();
-        self.resources.push(published);
+        self.resources.push(&uri, published);
         unique(&mut self.resource_handlers, uri, registered)
     }
 
@@ -293,7 +313,7 @@ impl Catalogue {
         published.icons.clone_from(&described.icons);
         published.annotations.clone_from(&described.annotations);
         published.meta.clone_from(&described.meta);
-        self.templates.push(published);
+        self.templates.push(uri, published);
         self.template_handlers
             .push((template, Arc::new(registered)));
         Ok(())

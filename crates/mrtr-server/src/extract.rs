@@ -76,6 +76,7 @@ pub struct Spec {
     pub(crate) logs: bool,
     pub(crate) completes: bool,
     pub(crate) announces: bool,
+    pub(crate) knows_caller: bool,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) faults: Vec<String>,
 }
@@ -230,6 +231,10 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
 pub struct Caller(pub Principal);
 
 impl Extract for Caller {
+    fn describe(spec: &mut Spec) {
+        spec.knows_caller = true;
+    }
+
     fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
         Ok(Caller(call.principal.clone()))
     }

@@ -3,6 +3,7 @@
 
 mod auth;
 mod builder;
+mod caching;
 mod call;
 mod calls;
 mod catalogue;
@@ -20,6 +21,7 @@ mod hub;
 mod ledgering;
 mod limits;
 mod line;
+mod listed;
 mod listen;
 mod methods;
 mod modern;
@@ -42,6 +44,7 @@ mod uri;
 
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};
+pub use crate::caching::{Caching, ListCaching};
 pub use crate::changes::Changes;
 pub use crate::completion::{IntoCompletion, Partial};
 pub use crate::error::ToolError;
@@ -60,8 +63,8 @@ pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
 /// The wire types, for what this crate does not name itself: content blocks, tools for sampling and the like.
 pub use mrtr_protocol as protocol;
 pub use mrtr_protocol::{
-    Annotations, Completion, ContentBlock, Icon, IconTheme, Kind, PromptMessage, ResourceContents,
-    ResourceLink, Role, ToolAnnotations,
+    Annotations, CacheScope, Completion, ContentBlock, Icon, IconTheme, Kind, PromptMessage,
+    ResourceContents, ResourceLink, Role, ToolAnnotations,
 };
 /// Deprecated since 2026-07-28, as sampling and roots are: a new server calls a model provider itself, and takes folders as
 /// parameters, resource URIs or configuration.

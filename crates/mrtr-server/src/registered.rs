@@ -7,6 +7,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use mrtr_protocol::{CallToolResult, GetPromptResult, ParamHeaders, ReadResourceResult, method};
 
+use crate::caching::Caching;
 use crate::completion::Completer;
 use crate::content;
 use crate::error::ToolError;
@@ -87,6 +88,8 @@ pub(crate) struct Draft {
     pub(crate) flow_lifetime: Option<Duration>,
     pub(crate) answers_without_state: bool,
     pub(crate) completers: Vec<Completer>,
+    /// Of a resource.
+    pub(crate) caching: Option<Caching>,
 }
 
 impl Draft {
@@ -100,6 +103,7 @@ impl Draft {
             flow_lifetime: None,
             answers_without_state: false,
             completers: Vec::new(),
+            caching: None,
         }
     }
 }
@@ -114,6 +118,8 @@ pub(crate) struct Registered {
     pub(crate) param_headers: ParamHeaders,
     /// What a tool's structured content must fit, if that is published.
     pub(crate) output: Option<Validator>,
+    /// How long what a resource holds may be kept.
+    pub(crate) caching: Option<Caching>,
     pub(crate) takes_arguments: bool,
     pub(crate) asks: bool,
     pub(crate) acts_once: bool,
@@ -125,6 +131,18 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
+    /// Says how long the content may be kept. What came of answers may not be kept at all.
+    pub(crate) fn hint(&self, content: &mut Content, came_of_answers: bool) {
+        let Content::Resource(result) = content else {
+            return;
+        };
+        match self.caching {
+            _ if came_of_answers => Caching::forbid(result),
+            Some(caching) => caching.hint(result),
+            None => {}
+        }
+    }
+
     /// Why this content is not what was promised. It names places and rules, never values.
     pub(crate) fn breach(&self, content: &Content) -> Option<String> {
         let (Some(output), Content::Tool(result)) = (&self.output, content) else {

@@ -10,6 +10,7 @@ use mrtr_protocol::{
 };
 use serde::Serialize;
 
+use crate::caching::Caching;
 use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
@@ -156,6 +157,17 @@ impl Resource {
     /// Specification: `server/resources`, "Annotations".
     pub fn annotations(mut self, annotations: Annotations) -> Self {
         self.published.annotations = Some(annotations);
+        self
+    }
+
+    /// How long, and by whom, what is read here may be kept. By default it is stale at once; a [`ResourceResult`] that has hints of
+    /// its own keeps them. What came of answers is never to be kept, and says so.
+    ///
+    /// The builder refuses a public hint for a handler that takes [`Caller`](crate::Caller): what it reads depends on who asks.
+    ///
+    /// Specification: `server/utilities/caching`.
+    pub fn caching(mut self, caching: Caching) -> Self {
+        self.draft.caching = Some(caching);
         self
     }
 

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
 use crate::builder::ServerBuilder;
+use crate::caching::ListCaching;
 use crate::catalogue::Catalogue;
 use crate::changes::Changes;
 use crate::extract::States;
@@ -46,6 +47,9 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
+    pub(crate) caching: ListCaching,
+    /// Entries of a list that are told at a time.
+    pub(crate) page_size: usize,
     pub(crate) opaque_rejections: bool,
     pub(crate) bind_questions: bool,
     pub(crate) states: States,

@@ -36,6 +36,8 @@ pub(super) struct Job {
     pub(super) target: Box<str>,
     pub(super) requester: Requester,
     pub(super) arguments: Value,
+    /// Whether the request carries answers, or a state.
+    pub(super) has_answers: bool,
     /// Present when the tool asks.
     pub(super) flow: Option<(Frame, RequestDigest)>,
     pub(super) cancelled: CancellationToken,
@@ -196,8 +198,11 @@ impl Job {
         let run = Run::new(Arc::clone(&cell), body);
         let run = self.until_asked_out(&cell, run);
         match alive(self.inner.limits.lease, &cell, record.owner(), run).await {
-            Finish::Done(Ok(content)) => match handler.breach(&content) {
-                None => Reply::content(content, &self.inner.info),
+            Finish::Done(Ok(mut content)) => match handler.breach(&content) {
+                None => {
+                    handler.hint(&mut content, self.has_answers);
+                    Reply::content(content, &self.inner.info)
+                }
                 Some(breach) => {
                     tracing::error!(
                         handler = handler.name,

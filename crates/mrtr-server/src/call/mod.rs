@@ -173,6 +173,7 @@ async fn call(
         target: asked.target.as_ref().into(),
         requester,
         arguments,
+        has_answers: asked.responses.or(asked.state).is_some(),
         flow,
         cancelled,
     };

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use jsonschema::Validator;
-use mrtr_protocol::{JsonObject, ParamHeaders, PromptArgument};
+use mrtr_protocol::{CacheScope, JsonObject, ParamHeaders, PromptArgument};
 use serde_json::Value;
 
 use super::{Provisions, SHORTEST};
@@ -46,6 +46,7 @@ impl Named<'_> {
             flow_lifetime,
             answers_without_state,
             completers: _,
+            caching,
         } = draft;
         if spec.needs_codec && !provisions.codec {
             return Err(BuildError::NoCodec {
@@ -76,6 +77,12 @@ impl Named<'_> {
                 "it takes no `Flow`, so that there is nothing to answer: leave out `accept_answers_without_state`",
             ));
         }
+        let is_public = caching.is_some_and(|caching| caching.scope == CacheScope::Public);
+        if is_public && spec.knows_caller {
+            return Err(self.fault(
+                "it takes `Caller`, so that what it reads depends on who asks, and a public hint lets caches show it to anybody: use `Caching::private`",
+            ));
+        }
         if [lifetime, flow_lifetime]
             .into_iter()
             .flatten()
@@ -100,6 +107,7 @@ impl Named<'_> {
             validator,
             param_headers: ParamHeaders::default(),
             output: None,
+            caching,
             takes_arguments: spec.input_schema.is_some(),
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,

@@ -14,6 +14,7 @@ mod durable;
 mod earlier;
 mod flow;
 mod listing;
+mod lists;
 mod log;
 mod notices;
 mod output;
