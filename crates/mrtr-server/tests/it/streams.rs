@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use mrtr_server::protocol::LogLevel;
-use mrtr_server::{Cancelled, Flow, Form, Json, Log, Principal, Progress, Server, State, tool};
+use mrtr_server::{
+    Cancelled, Changes, Flow, Form, Json, Log, Principal, Progress, Server, State, tool,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -171,6 +173,62 @@ async fn who_sends_log_messages_says_so() {
     );
     let bank = bank(&Later::default());
     assert_eq!(capabilities(&bank).await["logging"], json!({}));
+}
+
+#[tokio::test]
+async fn log_messages_go_onto_the_stream_of_their_own_request_alone() {
+    let bank = Bank::with(|builder| {
+        builder.announces_changes().tool(tool(
+            "says",
+            async |log: Log, progress: Progress, changes: Changes| {
+                log.send(LogLevel::Error, None, "said");
+                progress.report(1.0, None, None);
+                changes.tools();
+                "done"
+            },
+        ))
+    });
+    let listen = Call::nameless("subscriptions/listen")
+        .id("s")
+        .param("notifications", json!({ "toolsListChanged": true }))
+        .meta("io.modelcontextprotocol/logLevel", "debug")
+        .meta("progressToken", "t");
+    let request = listen.with_body(listen.body.to_string());
+    let mut listening = bank.server.clone().call(request).await.unwrap().into_body();
+    let mut told = async || {
+        let frame = tokio::time::timeout(Duration::from_secs(30), listening.frame()).await;
+        let data = frame
+            .expect("in time")
+            .unwrap()
+            .unwrap()
+            .into_data()
+            .unwrap();
+        let event = String::from_utf8(data.to_vec()).unwrap();
+        let data = event
+            .lines()
+            .find_map(|line| line.strip_prefix("data: "))
+            .unwrap()
+            .to_owned();
+        serde_json::from_str::<Value>(&data).unwrap()["method"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(told().await, "notifications/subscriptions/acknowledged");
+    let own: Vec<Value> = streamed(&bank, &reporting("says", "t")).await;
+    let methods: Vec<_> = own
+        .iter()
+        .map(|message| message["method"].as_str())
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            Some("notifications/message"),
+            Some("notifications/progress"),
+            None
+        ]
+    );
+    assert_eq!(told().await, "notifications/tools/list_changed");
 }
 
 /// A client over lines.
