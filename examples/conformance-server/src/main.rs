@@ -9,6 +9,7 @@
 //! | `content` | tools that return content of each type |
 //! | `schema` | a tool whose schema is written by hand, and one with an argument that headers repeat |
 //! | `asking` | tools that ask, each in the way that one scenario looks at |
+//! | `changing` | tools that announce a change to whoever subscribed |
 //! | `streaming` | tools that say something before their result |
 //! | `forms` | forms with defaults, and with every way to offer a choice |
 //! | `prompts`, `resources` | what their names say |
@@ -19,6 +20,7 @@
 //! ```
 
 mod asking;
+mod changing;
 mod content;
 mod forms;
 mod prompts;
@@ -114,6 +116,7 @@ fn server(ledger: SqliteLedger) -> Result<Server, Failure> {
     let builder = content::add(builder);
     let builder = schema::add(builder);
     let builder = streaming::add(builder);
+    let builder = changing::add(builder);
     let builder = asking::add(builder);
     let builder = forms::add(builder);
     let builder = prompts::add(builder);
