@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mrtr_client::{
-    Client, ClientBuilder, FormAnswer, FormHandler, FormQuestion, HandlerFuture, Refusal,
-    SamplingHandler, SamplingQuestion,
+    Client, ClientBuilder, EraChoice, FormAnswer, FormHandler, FormQuestion, HandlerFuture,
+    Refusal, SamplingHandler, SamplingQuestion,
 };
 use mrtr_protocol::CreateMessageResult;
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ enum Answers {
     Always(Result<FormAnswer, &'static str>),
     /// This content, by the question's key.
     ByKey(Value),
+    /// These values, by the name of the field. In the earlier era a question has no key.
+    ByField(Value),
 }
 
 impl Person {
@@ -67,6 +69,11 @@ impl Person {
         Self::new(Answers::ByKey(content))
     }
 
+    /// Submits the values that stand here under the fields' names; a field without one is left out.
+    pub(crate) fn fills_in_fields(values: Value) -> Self {
+        Self::new(Answers::ByField(values))
+    }
+
     pub(crate) fn prompts(&self) -> usize {
         self.asked().len()
     }
@@ -87,13 +94,22 @@ impl FormHandler for Person {
                 Some(content) => Ok(FormAnswer::Accept(content.clone())),
                 None => Err(Refusal::new(format!("nobody answers {:?}", question.key))),
             },
+            Answers::ByField(values) => {
+                let fields = question.schema.fields.iter();
+                let filled = fields.filter_map(|field| {
+                    let value = values.get(&field.name)?;
+                    Some((field.name.clone(), value.clone()))
+                });
+                Ok(FormAnswer::Accept(Value::Object(filled.collect())))
+            }
         };
         noted(&self.asked).push(question.key);
         Box::pin(async move { answer })
     }
 }
 
-/// A host's model that says what stands here under the question's key, and what it was told.
+/// A host's model that says what stands here under the question's key, or else under a part of what it is told last; and what
+/// it was told.
 #[derive(Clone)]
 pub(crate) struct Model {
     says: Value,
@@ -117,8 +133,13 @@ impl Model {
 impl SamplingHandler for Model {
     fn answer(&self, question: SamplingQuestion) -> HandlerFuture<'_, CreateMessageResult> {
         let last = question.params.messages.last();
-        noted(&self.told).push(last.map_or(String::new(), |last| last.content.joined_text()));
-        let said = match self.says[&question.key].as_str() {
+        let last = last.map_or(String::new(), |last| last.content.joined_text());
+        let says = self.says.as_object().into_iter().flatten();
+        let said = says.into_iter().find_map(|(to, says)| {
+            (*to == question.key || last.contains(to)).then(|| says.as_str())?
+        });
+        noted(&self.told).push(last);
+        let said = match said {
             Some(said) => Ok(CreateMessageResult::new("a model of the demo's", said)),
             None => Err(Refusal::new(format!("no model answers {:?}", question.key))),
         };
@@ -140,6 +161,17 @@ pub(crate) fn host(
         .bearer("alice-token")
         .transport(recording.clone());
     Ok((handlers(builder).build()?, recording))
+}
+
+/// A client of alice's in the earlier era, with these handlers. Its streams pass by themselves, so that nothing is noted.
+pub(crate) fn earlier_host(
+    url: &str,
+    handlers: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, Fault> {
+    let builder = Client::builder(url)
+        .bearer("alice-token")
+        .era(EraChoice::Earlier);
+    Ok(handlers(builder).build()?)
 }
 
 /// A client with a person at it, whose exchanges are noted.

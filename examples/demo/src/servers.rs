@@ -10,12 +10,17 @@ use mrtr_ledger_sqlite::SqliteLedger;
 use serde::Deserialize;
 use stage::record::{Entry, Record};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader, Lines,
+};
 use tokio::net::TcpStream;
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, Command};
 
 use crate::Fault;
 use crate::wire::Wire;
+
+/// Examples that take an address and nothing else, and say where they listen on stderr.
+const PLAIN: [&str; 2] = ["minimal", "readme"];
 
 /// How long a server may take to say where it listens.
 const START: Duration = Duration::from_secs(30);
@@ -48,7 +53,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// Where its pages are, if it has any.
     pub(crate) pages: Option<String>,
-    census: String,
+    census: Option<String>,
     plan: Plan,
     child: Child,
     stage: Stage,
@@ -72,14 +77,20 @@ impl Stage {
                 self.binary(plan.example).display()
             ))
         })?;
-        let stdout = child
-            .stdout
-            .take()
-            .ok_or_else(|| Fault("no stdout".into()))?;
-        let mut lines = BufReader::new(stdout).lines();
+        let plain = PLAIN.contains(&plan.example);
+        let said: Box<dyn AsyncRead + Send + Unpin> =
+            match (child.stdout.take(), child.stderr.take()) {
+                (_, Some(stderr)) if plain => Box::new(stderr),
+                (Some(stdout), _) => Box::new(stdout),
+                _ => return Err(Fault("nothing can be read from it".into())),
+            };
+        let mut lines = BufReader::new(said).lines();
         let announced = tokio::time::timeout(START, async {
             let url = announced(&mut lines, "listening on ").await?;
-            let census = announced(&mut lines, "census on ").await?;
+            let census = match plain {
+                false => Some(announced(&mut lines, "census on ").await?),
+                true => None,
+            };
             let pages = match plan.example {
                 "link-account" => Some(announced(&mut lines, "pages on ").await?),
                 _ => None,
@@ -132,9 +143,16 @@ impl Stage {
 
     fn command(&self, plan: &Plan) -> Command {
         let mut command = Command::new(self.binary(plan.example));
-        command.args(["--until-stdin-closes", "--census"]);
+        command.stderr(Stdio::null());
+        if PLAIN.contains(&plan.example) {
+            command.arg("127.0.0.1:0").stderr(Stdio::piped());
+            // What they keep, they keep among temporary files.
+            command.env("TMPDIR", plan.data.path());
+        } else {
+            command.args(["--until-stdin-closes", "--census"]);
+        }
         command.args(&plan.flags);
-        if plan.example != "greedy" {
+        if plan.example != "greedy" && !PLAIN.contains(&plan.example) {
             command.arg("--data").arg(plan.data.path());
             for guard in &self.without {
                 command.arg("--without").arg(guard);
@@ -144,7 +162,6 @@ impl Stage {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .kill_on_drop(true);
         command.env_remove("MRTR_KEYS").env_remove("RUST_LOG");
         command
@@ -198,7 +215,9 @@ impl Server {
     }
 
     async fn count(&self) -> Result<Census, Fault> {
-        let mut connection = TcpStream::connect(&self.census).await?;
+        let census = self.census.as_deref();
+        let census = census.ok_or_else(|| Fault("it counts nothing".into()))?;
+        let mut connection = TcpStream::connect(census).await?;
         let mut counts = Vec::new();
         connection.read_to_end(&mut counts).await?;
         Ok(serde_json::from_slice(&counts)?)
@@ -217,7 +236,7 @@ impl Server {
 
 /// What stands behind `prefix` in the next line.
 async fn announced(
-    lines: &mut Lines<BufReader<ChildStdout>>,
+    lines: &mut Lines<impl AsyncBufRead + Unpin>,
     prefix: &str,
 ) -> Result<String, Fault> {
     let line = lines.next_line().await?.unwrap_or_default();

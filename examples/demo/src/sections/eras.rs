@@ -9,7 +9,7 @@ use super::ticket::charged;
 use super::{KEYS, confirmed, yes};
 use crate::Fault;
 use crate::board::{Case, Governed};
-use crate::people::count;
+use crate::people::{Person, count, earlier_host};
 use crate::servers::{Server, Stage};
 use crate::session::{Call, Session};
 use crate::wire::Wire;
@@ -92,7 +92,127 @@ pub(crate) fn cases() -> Vec<Case> {
         HONEST,
         answered_twice,
     ));
+    cases.extend(answered());
     cases
+}
+
+/// The rows of expense and charges again, in the earlier era: the effects are those of the modern one, but where the body
+/// of the modern one runs again.
+fn answered() -> Vec<Case> {
+    let row = |what: &str, of: Asking, person: fn() -> Person, expected: &str| {
+        let play = move |stage| asked_in_session(stage, of, person());
+        Case::new(SECTION, format!("{what}, earlier"), expected, HONEST, play)
+    };
+    let small: Asking = (
+        "expenses",
+        "submit_expense",
+        || json!({ "amount": 50, "memo": "train" }),
+    );
+    let charge: fn(&'static str) -> Asking = |tool| ("charges", tool, || json!({ "amount": 30 }));
+    let yes = Person::says_yes;
+    let no = Person::declines;
+    vec![
+        row(
+            "expense of 50",
+            small,
+            yes,
+            "0 prompts, 1 entry; told: Submitted",
+        ),
+        row(
+            "expense of 250, the person says yes",
+            EXPENSE,
+            yes,
+            "1 prompt, 1 entry; told: Submitted",
+        ),
+        row(
+            "expense of 250, the person declines",
+            EXPENSE,
+            no,
+            "1 prompt, 0 entries; told: Do not ask again for this",
+        ),
+        row(
+            "expense of 250, the question is dismissed",
+            EXPENSE,
+            Person::dismisses,
+            "1 prompt, 0 entries; told: Ask again later",
+        ),
+        row(
+            "expense of 250, accepted with the box unticked",
+            EXPENSE,
+            Person::leaves_the_box,
+            "1 prompt, 0 entries; told: the box was not ticked",
+        ),
+        row(
+            "charge_bad: charges, then asks; confirmed; its body does not run again",
+            charge("charge_bad"),
+            yes,
+            "1 prompt, 1 entry; told: Charged",
+        ),
+        row(
+            "charge_bad: charges, then asks; declined",
+            charge("charge_bad"),
+            no,
+            "1 prompt, 1 entry; told: although the person said no",
+        ),
+        row(
+            "charge_good: asks, then charges; confirmed",
+            charge("charge_good"),
+            yes,
+            "1 prompt, 1 entry; told: Charged",
+        ),
+        row(
+            "charge_good: asks, then charges; declined",
+            charge("charge_good"),
+            no,
+            "1 prompt, 0 entries; told: Do not ask again for this",
+        ),
+        row(
+            "charge_once: charges inside once, then asks; confirmed",
+            charge("charge_once"),
+            yes,
+            "1 prompt, 1 entry; told: Charged",
+        ),
+        row(
+            "charge_once: charges inside once, then asks; declined",
+            charge("charge_once"),
+            no,
+            "1 prompt, 1 entry; told: the person said no",
+        ),
+        row(
+            "voucher, the person declines",
+            VOUCHER,
+            no,
+            "1 prompt, 0 entries; told: Do not ask again for this",
+        ),
+    ]
+}
+
+/// What a model can be told, the more particular first.
+const TOLD: [&str; 7] = [
+    "although the person said no",
+    "Do not ask again for this",
+    "the box was not ticked",
+    "the person said no",
+    "Ask again later",
+    "Submitted",
+    "Charged",
+];
+
+/// How often the person was asked, what was recorded, and what the model reads.
+async fn asked_in_session(stage: Stage, of: Asking, person: Person) -> Result<String, Fault> {
+    let (example, tool, arguments) = of;
+    let server = stage.start(&stage.plan(example)?).await?;
+    let client = earlier_host(&server.url, |builder| builder.on_form(person.clone()))?;
+    let result = client.call_tool(tool, arguments()).await?;
+    client.close().await;
+    let text = result.joined_text();
+    let told = TOLD.into_iter().find(|told| text.contains(told));
+    Ok(format!(
+        "{}, {}; told: {}",
+        count(person.prompts(), "prompt", "prompts"),
+        entries(&server)?,
+        told.unwrap_or(&text)
+    ))
 }
 
 type Played = std::pin::Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;

@@ -6,6 +6,7 @@ mod client;
 mod effects;
 mod eras;
 mod expense;
+mod handlers;
 mod kinds;
 mod kitchen;
 mod privacy;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Case> {
         url::cases(),
         kitchen::cases(),
         eras::cases(),
+        handlers::cases(),
         wiring::cases(),
     ];
     sections.into_iter().flatten().collect()

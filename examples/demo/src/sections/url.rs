@@ -100,17 +100,19 @@ fn stored(server: &Server) -> Result<String, Fault> {
     }
 }
 
+/// Alice consents to the link, opens it in her browser, logs in and pastes her key.
+pub(crate) async fn visited(question: UrlQuestion) -> Result<UrlAnswer, Refusal> {
+    let url = question.url.as_str().to_owned();
+    let refused = |fault: Fault| Refusal::new(fault.0);
+    let alice = Browser::of("alice", &url).await.map_err(refused)?;
+    alice.paste(&url, KEY).await.map_err(refused)?;
+    Ok(UrlAnswer::Accept)
+}
+
 /// A call of alice's client: she consents to the link, opens it in her browser, logs in and pastes her key. What the model
 /// reads, and everything that passed the client.
 async fn linked(server: &Server) -> Result<(String, Vec<Exchange>), Fault> {
-    let visits = async |question: UrlQuestion| {
-        let url = question.url.as_str().to_owned();
-        let refused = |fault: Fault| Refusal::new(fault.0);
-        let alice = Browser::of("alice", &url).await.map_err(refused)?;
-        alice.paste(&url, KEY).await.map_err(refused)?;
-        Ok(UrlAnswer::Accept)
-    };
-    let (client, recording) = host(&server.url, |builder| builder.on_url(visits))?;
+    let (client, recording) = host(&server.url, |builder| builder.on_url(visited))?;
     let result = client.call_tool(TOOL, json!({})).await?;
     Ok((result.joined_text(), recording.exchanges()))
 }
