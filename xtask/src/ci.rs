@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{demo, heading, suite, tidy};
+use crate::{conformance, demo, heading, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     ("test", suite::run),
     ("demo", play),
     ("demo, one guard off at a time", sabotage),
+    ("conformance", conform),
     ("docs", docs),
     ("each crate alone", alone),
     ("dependency budget", budget),
@@ -162,6 +163,11 @@ impl std::fmt::Display for Summary {
 
 fn sabotage() -> Result<(), Failure> {
     demo::run(&["--sabotage".to_owned()])
+}
+
+/// The official suite, all four legs.
+fn conform() -> Result<(), Failure> {
+    conformance::run(&[])
 }
 
 /// Each member with its own default features: what compiles only beside another crate fails here.

@@ -28,7 +28,8 @@ cargo xtask COMMAND
                                 --leg LEG   one leg alone; `conformance --help` names them
   test                        unit, integration and doc tests of the whole workspace, then tidy
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
-  ci                          everything that a change must pass: format, clippy, tidy, test, demo, docs, budget
+  ci                          everything that a change must pass: format, clippy, tidy, test, demo,
+                              conformance, docs, budget
 
 Exit codes: 0 all is as it should be; 1 something is not; 2 the command line was not understood.
 ";

@@ -1,5 +1,5 @@
 //! `cargo xtask conformance`: the official conformance suite against `examples/conformance-server` and
-//! `examples/conformance-client`, in both revisions.
+//! `examples/conformance-client`, in both revisions. One process of the server is tested in both.
 //!
 //! The suite's own summary is not what is believed here: in server mode it hides warnings, and a peer that does nothing
 //! passes some scenarios. So its result files are read, and `conformance/legs.json` says how many checks of each
@@ -21,6 +21,7 @@ mod results;
 use std::env;
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -80,20 +81,26 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
 
 fn legs(legs: &[Leg], suite: &Suite, required: &Required) -> Result<Vec<Verdict>, Failure> {
     let metadata = cargo::metadata(false)?;
-    let peers = Peers::build(&metadata, legs)?;
+    let peers = Peers::start(&metadata, legs, &emptied("server")?)?;
     let mut verdicts = Vec::new();
     for leg in legs {
-        let folder = install::folder().join(leg.name());
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&folder)?;
+        let folder = emptied(leg.name())?;
         eprintln!("{leg}: running; its output goes to {}", shown(&folder));
         peers.run(suite, *leg, &folder)?;
         let outcomes = results::read(&folder)?;
         verdicts.push(required.judge(*leg, &outcomes));
     }
     Ok(verdicts)
+}
+
+/// An empty folder of this name, for what a run leaves behind.
+fn emptied(name: &str) -> Result<PathBuf, Failure> {
+    let folder = install::folder().join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 fn skipped(json: bool) -> Result<(), Failure> {
@@ -115,7 +122,7 @@ fn totals(suite: &Suite, verdicts: &[Verdict]) -> Value {
 }
 
 /// A path under the workspace's root, as it is typed there.
-fn shown(path: &std::path::Path) -> String {
+fn shown(path: &Path) -> String {
     let root = cargo::root();
     path.strip_prefix(&root)
         .unwrap_or(path)

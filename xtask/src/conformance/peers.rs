@@ -27,17 +27,21 @@ const SCENARIO: &str = "90000";
 /// How long a server may take to end once its stdin is closed.
 const END: Duration = Duration::from_secs(10);
 
-/// The programs that are tested, built.
+/// The programs that are tested: both built, and the server running if a leg needs it. All its legs are run against the one
+/// process, because one URL is to serve both eras.
 #[derive(Debug)]
 pub(super) struct Peers {
     binaries: PathBuf,
+    server: Option<Server>,
 }
 
 impl Peers {
-    pub(super) fn build(metadata: &Value, legs: &[Leg]) -> Result<Self, Failure> {
+    /// Builds what these legs need, and starts the server; its data and its log go into the folder.
+    pub(super) fn start(metadata: &Value, legs: &[Leg], folder: &Path) -> Result<Self, Failure> {
+        let needed = |side| legs.iter().any(|leg| leg.side == side);
         let mut build = cargo(["build"]);
         for (side, package) in [(Side::Server, SERVER), (Side::Client, CLIENT)] {
-            if legs.iter().any(|leg| leg.side == side) {
+            if needed(side) {
                 build.args(["-p", package]);
             }
         }
@@ -49,9 +53,12 @@ impl Peers {
                 "is this cargo 1.89 or newer?",
             )
         })?;
-        Ok(Self {
-            binaries: Path::new(target).join("debug"),
-        })
+        let binaries = Path::new(target).join("debug");
+        let server = match needed(Side::Server) {
+            true => Some(Server::start(&binaries, folder)?),
+            false => None,
+        };
+        Ok(Self { binaries, server })
     }
 
     /// Runs the whole suite of one leg; its result files are in the folder afterwards.
@@ -60,14 +67,11 @@ impl Peers {
         command.arg(&suite.script);
         // The suite splits a command at its spaces: a path without a folder has none.
         command.current_dir(&self.binaries);
-        // Ends the server when it goes out of scope.
-        let server;
-        match leg.side {
-            Side::Server => {
-                server = Server::start(&self.binaries, folder)?;
+        match (leg.side, &self.server) {
+            (Side::Server, Some(server)) => {
                 command.args(["server", "--url", &server.url]);
             }
-            Side::Client => {
+            _ => {
                 let client = format!("./{CLIENT}{}", std::env::consts::EXE_SUFFIX);
                 command.args(["client", "--command", &client]);
             }
@@ -113,7 +117,7 @@ struct Server {
 
 impl Server {
     fn start(binaries: &Path, folder: &Path) -> Result<Self, Failure> {
-        let data = folder.join("server");
+        let data = folder.join("data");
         let log = folder.join("server.log");
         let mut command =
             Command::new(binaries.join(format!("{SERVER}{}", std::env::consts::EXE_SUFFIX)));
