@@ -20,6 +20,7 @@ use crate::extract::{Call, Extract, ExtractError, Spec};
 use crate::flow::cell::FlowCell;
 use crate::flow::run::{Finish, Run};
 use crate::handler::{ExtractAll, Handler};
+use crate::meta::Notes;
 use crate::reply::Reply;
 use crate::server::{Inner, Running};
 
@@ -198,7 +199,7 @@ impl Completer {
 
 /// The arguments of one prompt or template, and their handlers.
 #[derive(Default)]
-pub(crate) struct Completions(HashMap<String, Option<Start>>);
+pub(crate) struct Completions(HashMap<String, Option<Completer>>);
 
 impl Completions {
     pub(crate) fn of(arguments: impl IntoIterator<Item = String>) -> Self {
@@ -208,7 +209,7 @@ impl Completions {
     /// False: there is no such argument, or it has a handler already.
     pub(crate) fn add(&mut self, completer: Completer) -> bool {
         match self.0.get_mut(&completer.argument) {
-            Some(start @ None) => start.replace(completer.start).is_none(),
+            Some(place @ None) => place.replace(completer).is_none(),
             Some(Some(_)) | None => false,
         }
     }
@@ -228,7 +229,7 @@ pub(crate) async fn answer(
     let Some(completions) = inner.catalogue.completions(&params.reference) else {
         return Reply::invalid_params(format!("Unknown {what}: {name}"));
     };
-    let Some(start) = completions.0.get(params.name.as_ref()) else {
+    let Some(completer) = completions.0.get(params.name.as_ref()) else {
         return Reply::invalid_params(format!("Unknown argument of that {what}: {}", params.name));
     };
     let chosen = params.context.iter();
@@ -247,7 +248,7 @@ pub(crate) async fn answer(
     {
         return Reply::unavailable("This principal asks for too many completions.");
     }
-    let Some(start) = start else {
+    let Some(completer) = completer else {
         return Reply::result(&result(inner, Completion::new([""; 0])));
     };
     let Some(_permit) = Running::permit(inner, requester.account) else {
@@ -264,7 +265,8 @@ pub(crate) async fn answer(
             .collect(),
     };
     let span = tracing::info_span!("completion", of = %name, argument = %params.name);
-    let suggested = suggest(inner, &requester, start, name, &partial);
+    let notes = Notes::of(params.meta, &completer.spec.meta_keys);
+    let suggested = suggest(inner, &requester, completer, name, &partial, &notes);
     match suggested.instrument(span).await {
         Ok(completion) => Reply::result(&result(inner, completion)),
         Err(reply) => reply,
@@ -274,9 +276,10 @@ pub(crate) async fn answer(
 async fn suggest(
     inner: &Inner,
     requester: &Requester,
-    start: &Start,
+    completer: &Completer,
     target: &str,
     partial: &Partial,
+    notes: &Notes,
 ) -> Result<Completion, Reply> {
     // A connection that closes takes the handler with it.
     let cancelled = CancellationToken::new();
@@ -289,16 +292,20 @@ async fn suggest(
         link: &requester.link,
         cancelled: &cancelled,
         partial: Some(partial),
+        notes,
     };
     let panicked = || {
         tracing::error!("a completion's handler panicked");
         Reply::internal("The completion failed.")
     };
     // An extractor is the author's code too.
-    let started = catch_unwind(AssertUnwindSafe(|| start(&mut call)));
+    let started = catch_unwind(AssertUnwindSafe(|| (completer.start)(&mut call)));
     let suggesting = match started {
         Ok(Ok(suggesting)) => suggesting,
         Ok(Err(ExtractError::Refused(error))) => return Err(failed(error)),
+        Ok(Err(error @ ExtractError::Meta(_))) => {
+            return Err(Reply::invalid_params(format!("Invalid params: {error}.")));
+        }
         Ok(Err(error)) => {
             tracing::error!(%error, "an extractor failed");
             return Err(Reply::internal("The completion failed."));

@@ -9,11 +9,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use mrtr_protocol::meta::{is_key, is_reserved};
 use mrtr_state::Principal;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +23,7 @@ use crate::completion::Partial;
 use crate::error::ToolError;
 use crate::flow::cell::FlowCell;
 use crate::flow::{DurableFlow, Flow};
+use crate::meta::Notes;
 use crate::outbox::Link;
 
 /// One argument of a handler.
@@ -50,7 +53,7 @@ use crate::outbox::Link;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
-    note = "take `Args<T>`, `Flow`, `DurableFlow`, `State<T>` or `Caller`, each by value"
+    note = "take `Args<T>`, `Flow`, `DurableFlow`, `State<T>`, `Caller` or `Meta<T>`, each by value"
 )]
 pub trait Extract: Sized + Send + 'static {
     /// Says what this needs from the server and from the request.
@@ -77,6 +80,8 @@ pub struct Spec {
     pub(crate) completes: bool,
     pub(crate) announces: bool,
     pub(crate) knows_caller: bool,
+    /// Keys of `_meta`, in order and each once.
+    pub(crate) meta_keys: Vec<&'static str>,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) faults: Vec<String>,
 }
@@ -92,6 +97,19 @@ impl Spec {
         if self.input_schema.replace(schema).is_some() {
             self.faults
                 .push("it takes `Args` twice; put the fields into one struct".into());
+        }
+    }
+
+    /// The handler sees this entry of the request's `_meta`, which is bound to the state like an argument. Only what is named
+    /// here can be reached with [`Call::meta_entry`].
+    pub fn meta_entry(&mut self, key: &'static str) {
+        if !is_key(key) || is_reserved(key) {
+            self.faults.push(format!(
+                "it sees `{key}` of `_meta`, which is no key of an application's own: name it like `com.example/tenant`"
+            ));
+        }
+        if let Err(place) = self.meta_keys.binary_search(&key) {
+            self.meta_keys.insert(place, key);
         }
     }
 
@@ -111,6 +129,7 @@ pub struct Call<'a> {
     pub(crate) link: &'a Link,
     pub(crate) cancelled: &'a CancellationToken,
     pub(crate) partial: Option<&'a Partial>,
+    pub(crate) notes: &'a Notes,
 }
 
 /// Arguments are the caller's business, not the log's.
@@ -129,6 +148,13 @@ impl Call<'_> {
         self.target
     }
 
+    /// An entry of the request's `_meta` that [`Spec::meta_entry`] named, as its JSON text; what was not named is not there. Bound
+    /// to the state, and not checked by anybody.
+    #[must_use]
+    pub fn meta_entry(&self, key: &str) -> Option<&RawValue> {
+        self.notes.entry(key)
+    }
+
     /// Whose call this is, as the authenticator says.
     #[must_use]
     pub fn principal(&self) -> &Principal {
@@ -143,6 +169,9 @@ pub enum ExtractError {
     /// The arguments passed the schema, but do not fit the handler's type. The model reads this; the log has the reason.
     #[error("Invalid arguments: they pass the schema, and do not fit what the handler takes.")]
     Arguments,
+    /// The request's `_meta` lacks an entry, or has it in another shape than the handler takes. The client's author reads this.
+    #[error("`{0}` in `_meta` is missing, or not of the shape that this takes")]
+    Meta(&'static str),
     /// The extractor refuses the call; what the error says becomes the call's result.
     #[error("the call is refused")]
     Refused(ToolError),

@@ -121,6 +121,8 @@ pub(crate) struct Registered {
     /// How long what a resource holds may be kept.
     pub(crate) caching: Option<Caching>,
     pub(crate) takes_arguments: bool,
+    /// Entries of `_meta` that it sees, which belong to the request like its arguments.
+    pub(crate) meta_keys: Vec<&'static str>,
     pub(crate) asks: bool,
     pub(crate) acts_once: bool,
     /// Answers on a first call count, although no state says that anything was asked.

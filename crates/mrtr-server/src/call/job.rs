@@ -25,6 +25,7 @@ use crate::flow::durable::{Durable, Steps};
 use crate::flow::end::End;
 use crate::flow::journal::{Journal, OpenQuestion};
 use crate::flow::run::{Finish, Run};
+use crate::meta::Notes;
 use crate::registered::Registered;
 use crate::reply::{Reply, Standing};
 use crate::server::{Inner, Running};
@@ -36,6 +37,7 @@ pub(super) struct Job {
     pub(super) target: Box<str>,
     pub(super) requester: Requester,
     pub(super) arguments: Value,
+    pub(super) notes: Notes,
     /// Whether the request carries answers, or a state.
     pub(super) has_answers: bool,
     /// Present when the tool asks.
@@ -180,6 +182,7 @@ impl Job {
             link: &self.requester.link,
             cancelled: &self.cancelled,
             partial: None,
+            notes: &self.notes,
         };
         // An extractor is the author's code too.
         let started = catch_unwind(AssertUnwindSafe(|| (handler.start)(&mut call)));
@@ -187,6 +190,9 @@ impl Job {
             Ok(Ok(body)) => body,
             Err(_panic) => return panicked(&handler, &standing()),
             Ok(Err(ExtractError::Refused(error))) => return Reply::handler_error(&handler, error),
+            Ok(Err(error @ ExtractError::Meta(_))) => {
+                return Reply::invalid_params(format!("Invalid params: {error}."));
+            }
             Ok(Err(error @ ExtractError::Arguments)) => {
                 return Reply::invalid_arguments(handler.surface, error.to_string());
             }

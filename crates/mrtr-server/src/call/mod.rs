@@ -32,6 +32,7 @@ use tracing::Instrument;
 use self::job::Job;
 use self::row::Row;
 use crate::flow::journal::{Journal, OpenQuestion};
+use crate::meta::Notes;
 use crate::outbox::Link;
 use crate::registered::{Registered, Surface};
 use crate::reply::Reply;
@@ -72,6 +73,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) arguments: Option<&'a RawValue>,
     pub(crate) responses: Option<&'a RawValue>,
     pub(crate) state: Option<&'a RawValue>,
+    pub(crate) meta: Option<&'a RawValue>,
 }
 
 impl<'a> From<CallToolParams<'a>> for Asked<'a> {
@@ -82,6 +84,7 @@ impl<'a> From<CallToolParams<'a>> for Asked<'a> {
             arguments: params.arguments,
             responses: params.input_responses,
             state: params.request_state,
+            meta: params.meta,
         }
     }
 }
@@ -94,6 +97,7 @@ impl<'a> From<GetPromptParams<'a>> for Asked<'a> {
             arguments: params.arguments,
             responses: params.input_responses,
             state: params.request_state,
+            meta: params.meta,
         }
     }
 }
@@ -106,6 +110,7 @@ impl<'a> From<ReadResourceParams<'a>> for Asked<'a> {
             arguments: None,
             responses: params.input_responses,
             state: params.request_state,
+            meta: params.meta,
         }
     }
 }
@@ -130,9 +135,16 @@ pub(crate) async fn answer(inner: &Arc<Inner>, requester: Requester, asked: &Ask
         method = handler.surface.method(),
         name = handler.name,
         flow = tracing::field::Empty,
-        round = tracing::field::Empty
+        round = tracing::field::Empty,
+        trace_id = tracing::field::Empty,
+        parent_id = tracing::field::Empty
     );
-    let reply = call(inner, handler, requester, asked, variables)
+    let notes = Notes::of(asked.meta, &handler.meta_keys);
+    if let (Some(trace), Some(parent)) = (notes.trace.trace_id(), notes.trace.parent_id()) {
+        span.record("trace_id", trace);
+        span.record("parent_id", parent);
+    }
+    let reply = call(inner, handler, requester, asked, variables, notes)
         .instrument(span)
         .await;
     reply.naming(&inner.info)
@@ -144,8 +156,9 @@ async fn call(
     requester: Requester,
     asked: &Asked<'_>,
     variables: Option<Map<String, Value>>,
+    notes: Notes,
 ) -> Reply {
-    let (flow, round) = match enter(inner, handler, &requester, asked).await {
+    let (flow, round) = match enter(inner, handler, &requester, asked, &notes).await {
         Ok(entered) => entered,
         Err(reply) => return reply,
     };
@@ -173,6 +186,7 @@ async fn call(
         target: asked.target.as_ref().into(),
         requester,
         arguments,
+        notes,
         has_answers: asked.responses.or(asked.state).is_some(),
         flow,
         cancelled,
@@ -196,9 +210,12 @@ async fn enter(
     handler: &Registered,
     requester: &Requester,
     asked: &Asked<'_>,
+    notes: &Notes,
 ) -> Result<(Option<(Frame, RequestDigest)>, Option<Round>), Reply> {
-    let digest =
-        || digest(asked).ok_or_else(|| Reply::invalid_params("`arguments` cannot be read"));
+    let digest = || {
+        digest(asked, &handler.meta_keys, notes)
+            .ok_or_else(|| Reply::invalid_params("`arguments` cannot be read"))
+    };
     let Some(state) = asked.state else {
         // Answers without a state are answers to nothing that this server asked; their shape is checked all the same.
         let responses = responses(asked)?;
@@ -224,13 +241,21 @@ fn responses<'a>(asked: &Asked<'a>) -> Result<InputResponses<'a>, Reply> {
         .map_err(|error| Reply::invalid_params(format!("Malformed inputResponses: {error}")))
 }
 
-/// The digest of the originating request: method, target and arguments, by value.
-fn digest(asked: &Asked<'_>) -> Option<RequestDigest> {
+/// The digest of the originating request: method, target, arguments, and the entries of `_meta` that the handler sees, by
+/// value.
+fn digest(asked: &Asked<'_>, keys: &[&'static str], notes: &Notes) -> Option<RequestDigest> {
     let digest = RequestDigest::builder(asked.surface.method(), &asked.target);
-    let digest = match asked.arguments {
+    let mut digest = match asked.arguments {
         Some(text) => digest.json("arguments", text.get()).ok()?,
         None => digest.absent("arguments"),
     };
+    for key in keys {
+        let label = format!("_meta {key}");
+        digest = match notes.entry(key) {
+            Some(entry) => digest.json(&label, entry.get()).ok()?,
+            None => digest.absent(&label),
+        };
+    }
     Some(digest.finish())
 }
 

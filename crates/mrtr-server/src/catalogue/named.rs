@@ -64,9 +64,6 @@ impl Named<'_> {
             );
         }
         self.check_given(&spec, provisions)?;
-        if let Some(fault) = spec.faults.first() {
-            return Err(self.fault(fault));
-        }
         if answers_without_state && spec.needs_ledger {
             return Err(self.fault(
                 "it takes a `DurableFlow`, whose steps are to happen once a flow, and answers without a state belong to no flow: leave out `accept_answers_without_state`",
@@ -81,6 +78,11 @@ impl Named<'_> {
         if is_public && spec.knows_caller {
             return Err(self.fault(
                 "it takes `Caller`, so that what it reads depends on who asks, and a public hint lets caches show it to anybody: use `Caching::private`",
+            ));
+        }
+        if caching.is_some() && !spec.meta_keys.is_empty() {
+            return Err(self.fault(
+                "it takes `Meta`, so that what it reads depends on `_meta`, which is no part of what caches look up by: leave out `caching`",
             ));
         }
         if [lifetime, flow_lifetime]
@@ -109,6 +111,7 @@ impl Named<'_> {
             output: None,
             caching,
             takes_arguments: spec.input_schema.is_some(),
+            meta_keys: spec.meta_keys,
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,
             answers_without_state,
@@ -155,6 +158,9 @@ impl Named<'_> {
             return Err(BuildError::NoChanges {
                 handler: self.in_words(),
             });
+        }
+        if let Some(fault) = spec.faults.first() {
+            return Err(self.fault(fault));
         }
         let missing = |(id, _): &&(TypeId, &'static str)| !provisions.states.contains(id);
         match spec.states.iter().find(missing) {

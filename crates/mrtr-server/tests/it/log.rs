@@ -61,6 +61,18 @@ async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
     bank.send(&asked("an argument of mine").declaring(json!({})))
         .await;
 
+    let traced = Call::of("plain", json!({}))
+        .meta(
+            "traceparent",
+            "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+        )
+        .meta("tracestate", "rojo=a-state-of-mine")
+        .meta("baggage", "user=baggage-of-mine")
+        .meta("com.example/x", "an entry of mine");
+    bank.send(&traced).await;
+    bank.send(&Call::of("plain", json!({})).meta("traceparent", "a parent of mine"))
+        .await;
+
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(
         text.contains("tools/call") && text.contains("transfer"),
@@ -71,8 +83,15 @@ async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
         text.contains("different_principal") && text.contains("already_used"),
         "reasons: {text}"
     );
+    assert!(
+        text.contains("trace_id=\"0af7651916cd43dd8448eb211c80319c\"")
+            && text.contains("parent_id=\"00f067aa0ba902b7\""),
+        "the client's trace: {text}"
+    );
     let middle = &state[state.len() / 2..state.len() / 2 + 24];
-    for secret in [middle, "of mine", "acct-7", "user-a", "user-b", "app-1"] {
+    for secret in [
+        middle, "of mine", "of-mine", "acct-7", "user-a", "user-b", "app-1",
+    ] {
         assert!(!text.contains(secret), "{secret:?} is in the log: {text}");
     }
 }

@@ -16,6 +16,7 @@ mod flow;
 mod listing;
 mod lists;
 mod log;
+mod meta;
 mod notices;
 mod output;
 mod pages;
