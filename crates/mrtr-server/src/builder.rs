@@ -267,6 +267,7 @@ impl ServerBuilder {
     /// ```
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
+        self.limits = self.limits.within_reason();
         self
     }
 

@@ -1,12 +1,17 @@
 //! Requests that are being answered, by id, so that a client can cancel one.
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use mrtr_protocol::RequestId;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::reply::Reply;
 
 /// Requests of one client that are being answered at a time. Bodies have a limit of their own; this one bounds what is kept of
 /// requests that wait.
@@ -143,13 +148,34 @@ impl Place {
         self.turn.clone()
     }
 
-    /// Runs the request until it is answered. `None`: it was cancelled, and is gone.
-    pub(crate) async fn run<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            answer = answer => Some(answer),
-            () = self.cancelled.cancelled() => None,
-        }
+    /// Tells whether the request is cancelled.
+    pub(crate) fn cancelled(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
+    /// Runs the request until it is answered. `None`: it was cancelled, and is gone. Whatever panics on the way, whoever waits for
+    /// the answer is told.
+    pub(crate) async fn run(&self, answer: impl Future<Output = Reply>) -> Option<Reply> {
+        let mut work = pin!(async move {
+            tokio::select! {
+                // What is cancelled goes no step further.
+                biased;
+                () = self.cancelled.cancelled() => None,
+                answer = answer => Some(answer),
+            }
+        });
+        poll_fn(|cx| {
+            catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_panic| {
+                tracing::error!(
+                    "a request's answer panicked, or what it held did when it was dropped"
+                );
+                let cancelled = self.cancelled.is_cancelled();
+                Poll::Ready(
+                    (!cancelled).then(|| Reply::internal("The request could not be answered.")),
+                )
+            })
+        })
+        .await
     }
 }
 

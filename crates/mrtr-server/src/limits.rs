@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// What a server allows. Every limit can be changed; each has a reason.
+use tokio::sync::Semaphore;
+
+/// What a server allows. Every limit can be changed; each has a reason. A time of more than 100 years means 100 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -70,6 +72,32 @@ pub struct Limits {
     /// Resources that one subscription, or one session of the earlier era, is subscribed to: 128, of URIs of 2 KiB at most. It bounds
     /// what the server holds for a subscriber.
     pub subscribed_resources: usize,
+}
+
+/// Times that are longer mean this one: later moments cannot be told on every system.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+impl Limits {
+    /// The same, with what cannot be counted or timed brought down to what can.
+    pub(crate) fn within_reason(mut self) -> Self {
+        for time in [
+            &mut self.body_timeout,
+            &mut self.lifetime,
+            &mut self.flow_lifetime,
+            &mut self.skew,
+            &mut self.retention,
+            &mut self.lease,
+            &mut self.head_timeout,
+            &mut self.write_timeout,
+            &mut self.shutdown,
+            &mut self.keep_alive,
+            &mut self.session_idle,
+        ] {
+            *time = (*time).min(LONGEST);
+        }
+        self.connections = self.connections.min(Semaphore::MAX_PERMITS);
+        self
+    }
 }
 
 impl Default for Limits {

@@ -12,6 +12,7 @@ use mrtr_protocol::{ErrorObject, InputRequest, RequestId, method};
 use serde::Serialize;
 use serde_json::Map;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use crate::flow::cell::{FlowCell, Key};
 use crate::outbox::{Outbox, in_one_line};
@@ -26,11 +27,21 @@ const MOST: usize = 256;
 pub(crate) struct Line {
     outbox: Outbox,
     questions: Arc<Questions>,
+    /// The call is cancelled: what is answered from here on comes too late.
+    cancelled: CancellationToken,
 }
 
 impl Line {
-    pub(crate) fn new(outbox: Outbox, questions: Arc<Questions>) -> Self {
-        Self { outbox, questions }
+    pub(crate) fn new(
+        outbox: Outbox,
+        questions: Arc<Questions>,
+        cancelled: CancellationToken,
+    ) -> Self {
+        Self {
+            outbox,
+            questions,
+            cancelled,
+        }
     }
 
     /// Sends a question; its answer goes to `cell`. `None`: it cannot be sent.
@@ -40,7 +51,11 @@ impl Line {
         key: &Key,
         request: &InputRequest,
     ) -> Option<QuestionId> {
-        let id = self.questions.expect(Arc::downgrade(cell), key)?;
+        let id = self.questions.expect(Waiting {
+            cell: Arc::downgrade(cell),
+            key: key.clone(),
+            cancelled: self.cancelled.clone(),
+        })?;
         let sent = write(id, request).is_some_and(|message| self.outbox.send(message));
         if !sent {
             self.questions.forget(id);
@@ -88,6 +103,7 @@ struct Open {
 struct Waiting {
     cell: Weak<FlowCell>,
     key: Key,
+    cancelled: CancellationToken,
 }
 
 impl Questions {
@@ -95,7 +111,7 @@ impl Questions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn expect(&self, cell: Weak<FlowCell>, key: &Key) -> Option<QuestionId> {
+    fn expect(&self, question: Waiting) -> Option<QuestionId> {
         let mut open = self.open();
         if open.waiting.len() >= MOST {
             tracing::warn!(
@@ -106,8 +122,7 @@ impl Questions {
         }
         open.last += 1;
         let id = open.last;
-        let key = key.clone();
-        open.waiting.insert(id.into(), Waiting { cell, key });
+        open.waiting.insert(id.into(), question);
         Some(id)
     }
 
@@ -117,9 +132,18 @@ impl Questions {
 
     /// Takes a response of the client's. False: no question of this id waits in this session.
     pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawValue, ErrorObject>) -> bool {
-        let Some(Waiting { cell, key }) = self.open().waiting.remove(id) else {
+        let Some(question) = self.open().waiting.remove(id) else {
             return false;
         };
+        let Waiting {
+            cell,
+            key,
+            cancelled,
+        } = question;
+        // The call may not have noticed yet, and must not act on this any more.
+        if cancelled.is_cancelled() {
+            return false;
+        }
         if let Some(cell) = cell.upgrade() {
             cell.answered(&key, outcome);
         }

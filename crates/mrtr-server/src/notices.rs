@@ -192,7 +192,8 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Closes the connection; the client reconnects after `retry` and gets what was sent meanwhile.
+    /// Closes the connection; the client reconnects after `retry` and gets what was sent meanwhile. A client that has no event's id
+    /// to come back with is not hung up on until it has one.
     pub fn hang_up(&self, retry: Duration) {
         if let Some(outbox) = &self.outbox {
             outbox.hang_up(retry);

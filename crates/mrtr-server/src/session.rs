@@ -19,6 +19,7 @@ use mrtr_protocol::{
 };
 use mrtr_state::Principal;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio_util::sync::CancellationToken;
 
 use crate::call::Requester;
 use crate::calls::Calls;
@@ -135,11 +136,12 @@ impl Session {
         self.questions.answer(id, response.outcome)
     }
 
-    /// Answers one request: the reply as the earlier era writes it.
+    /// Answers one request: the reply as the earlier era writes it. Once it is `cancelled` no answer counts for it.
     pub(crate) async fn answer(
         &self,
         inner: &Arc<Inner>,
         outbox: Outbox,
+        cancelled: CancellationToken,
         name: &str,
         params: Option<&RawValue>,
     ) -> Reply {
@@ -156,7 +158,7 @@ impl Session {
             Ok(progress) => progress,
             Err(why) => return Reply::invalid_params(format!("Invalid params: {why}.")),
         };
-        let line = Line::new(Arc::clone(&outbox), Arc::clone(&self.questions));
+        let line = Line::new(Arc::clone(&outbox), Arc::clone(&self.questions), cancelled);
         let requester = Requester {
             principal: self.principal.clone(),
             account: self.account,

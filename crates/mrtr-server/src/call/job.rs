@@ -13,7 +13,7 @@ use mrtr_protocol::{InputRequests, InputRequiredResult};
 use mrtr_state::{Binding, Draft, Nonce, Reason, RequestDigest, SealError};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::row::Row;
@@ -271,7 +271,7 @@ impl Job {
             } else if self.is_over() {
                 cell.end(End::OpenTooLong);
             } else if cell.put(open) {
-                deadline.as_mut().reset(Instant::now() + lifetime);
+                deadline.set(sleep(lifetime));
             } else {
                 cell.end(End::NotPut);
             }

@@ -338,6 +338,10 @@ impl FlowCell {
     /// Whether the answer to `key` has arrived on the line; its question is then forgotten there. The waker is woken otherwise.
     pub(crate) fn has_arrived(&self, key: &str, waker: &Waker) -> bool {
         let mut inner = self.inner();
+        // The call is over, and waits for what is busy in it.
+        if inner.ended.is_some() {
+            return false;
+        }
         if let Some(open) = inner.open.iter_mut().find(|open| open.key == key) {
             open.waker.clone_from(waker);
             return false;

@@ -170,13 +170,20 @@ pub(super) fn without_body(
             "A GET opens a stream of events: send `Accept: text/event-stream`.",
         ));
     }
-    let reader = match head.headers.get("last-event-id") {
-        None => open
+    let mut seen = head.headers.get_all("last-event-id").iter();
+    let reader = match (seen.next(), seen.next()) {
+        (_, Some(_)) => {
+            return Err(Refused::by_status(
+                StatusCode::BAD_REQUEST,
+                "Send one `Last-Event-ID`, or none.",
+            ));
+        }
+        (None, None) => open
             .streams
             .standalone()
             .read(None, false)
             .with_changes(true, &open.session),
-        Some(seen) => {
+        (Some(seen), None) => {
             let seen: Option<EventId> =
                 seen.to_str().ok().and_then(|seen| seen.trim().parse().ok());
             let stream = seen.and_then(|seen| open.streams.of(seen));
@@ -321,15 +328,16 @@ async fn receive(
         let params = request.params.map(RawValue::to_owned);
         tokio::spawn(async move {
             let outbox: Outbox = Arc::clone(&stream) as Outbox;
+            let cancelled = place.cancelled();
             let answer = open
                 .session
-                .answer(&inner, outbox, &name, params.as_deref());
+                .answer(&inner, outbox, cancelled, &name, params.as_deref());
             let reply = place.run(answer).await;
             drop(place);
             let reply = reply.map(|reply| in_one_line(reply.into_message(&id)));
             open.touch(inner.clock.now());
             stream.respond(reply);
-            open.streams.trim();
+            open.streams.trim(&stream);
         });
     }
     let form = match prefers_events(&head.headers) {
@@ -385,9 +393,29 @@ fn session<'h>(
             "No such session, or not any more. Open one with `initialize`.",
         )
     };
+    check_version(&head.headers)?;
     let id = id.to_str().map_err(|_| gone())?;
     let open = inner.sessions.find(inner, id, principal).ok_or_else(gone)?;
     Ok((id, open))
+}
+
+/// The revision that a session's request names, if it names one, is of this era and one (revision 2025-11-25, `basic/transports`,
+/// "Protocol Version Header").
+fn check_version(sent: &HeaderMap) -> Result<(), Refused> {
+    let mut versions = sent.get_all(headers::PROTOCOL_VERSION).iter();
+    let good = match (versions.next(), versions.next()) {
+        (None, _) => true,
+        (Some(version), None) => version
+            .to_str()
+            .is_ok_and(|version| EarlierRevision::from_word(version.trim()).is_some()),
+        (Some(_), Some(_)) => false,
+    };
+    good.then_some(()).ok_or_else(|| {
+        Refused::by_status(
+            StatusCode::BAD_REQUEST,
+            "Send the `MCP-Protocol-Version` that `initialize` agreed on, once, or none.",
+        )
+    })
 }
 
 /// Whether the client takes a stream of events.

@@ -35,6 +35,10 @@ pub(super) struct Streams(Mutex<Table>);
 struct Table {
     last: u64,
     streams: BTreeMap<u64, Arc<Stream>>,
+    /// Those that have had their last message, in the order in which they had it.
+    ended: VecDeque<u64>,
+    /// The session is over: no stream stays open.
+    over: bool,
 }
 
 /// The id of an event: the stream that it belongs to, and its place in it.
@@ -78,39 +82,36 @@ impl Streams {
         stream
     }
 
-    /// Lets go of streams that have ended, those that ended longest ago first, until what is left is within bounds. The last one
-    /// stays.
-    pub(super) fn trim(&self) {
+    /// Takes note of a stream that may have had its last message, and lets go of those that ended longest ago until what is left is
+    /// within bounds. The last one stays: a call that took long is the one whose client is the likeliest to come back.
+    pub(super) fn trim(&self, stream: &Stream) {
+        let over = stream.log().expected == Some(0);
         let mut table = self.table();
-        let mut ended: Vec<(u64, usize)> = table
-            .streams
+        let Table { streams, ended, .. } = &mut *table;
+        if over && streams.contains_key(&stream.id) && !ended.contains(&stream.id) {
+            ended.push_back(stream.id);
+        }
+        let bytes_of = |stream: &Arc<Stream>| stream.log().bytes;
+        let mut bytes: usize = ended
             .iter()
-            .filter_map(|(id, stream)| {
-                let log = stream.log();
-                (log.expected == Some(0)).then_some((*id, log.bytes))
-            })
-            .collect();
-        let mut bytes: usize = ended.iter().map(|(_, bytes)| bytes).sum();
-        ended.pop();
-        let mut left = ended.len() + 1;
-        for (id, of_this) in ended {
-            if left <= ENDED && bytes <= ENDED_BYTES {
-                break;
-            }
-            table.streams.remove(&id);
-            left -= 1;
-            bytes -= of_this;
+            .filter_map(|id| streams.get(id).map(bytes_of))
+            .sum();
+        while ended.len() > 1 && (ended.len() > ENDED || bytes > ENDED_BYTES) {
+            let oldest = ended.pop_front().and_then(|id| streams.remove(&id));
+            bytes -= oldest.as_ref().map_or(0, bytes_of);
         }
     }
 
     /// The stream of what belongs to no request, which is always there.
     pub(super) fn standalone(&self) -> Arc<Stream> {
         let mut table = self.table();
+        // Whoever comes while the session ends sees the end.
+        let expected = table.over.then_some(0);
         Arc::clone(
             table
                 .streams
                 .entry(STANDALONE)
-                .or_insert_with(|| Arc::new(Stream::new(STANDALONE, None))),
+                .or_insert_with(|| Arc::new(Stream::new(STANDALONE, expected))),
         )
     }
 
@@ -121,14 +122,22 @@ impl Streams {
 
     /// Lets go of a stream whose messages were all sent by other means.
     pub(super) fn forget(&self, stream: &Stream) {
-        self.table().streams.remove(&stream.id);
+        let mut table = self.table();
+        table.streams.remove(&stream.id);
+        table.ended.retain(|id| *id != stream.id);
     }
 
     /// Ends all streams: their readers see the end.
     pub(super) fn end(&self) {
-        for stream in self.table().streams.values() {
+        let mut table = self.table();
+        table.over = true;
+        for stream in table.streams.values() {
             let mut log = stream.log();
-            log.expected = Some(0);
+            if log.expected != Some(0) {
+                log.expected = Some(0);
+                // A response is missing: what there is of the answer is no JSON.
+                log.only_responses = false;
+            }
             log.wake();
         }
     }
@@ -248,7 +257,8 @@ impl Stream {
     pub(super) async fn form(&self) -> Form {
         poll_fn(|cx| {
             let mut log = self.log();
-            if !log.only_responses {
+            // Somebody who guessed an event's id reads it already.
+            if !log.only_responses || log.reader > 0 {
                 return Poll::Ready(Form::Events);
             }
             if log.expected == Some(0) {
@@ -272,6 +282,7 @@ impl Stream {
             generation: log.reader,
             next: seen.map_or(1, |seen| seen.place.saturating_add(1)),
             primes: primes && seen.is_none(),
+            can_return: seen.is_some(),
             changes: None,
             stream: Arc::clone(self),
         }
@@ -305,6 +316,8 @@ pub(super) struct Reader {
     generation: u64,
     next: u64,
     primes: bool,
+    /// The client knows an event's id, with which it can come back.
+    can_return: bool,
     /// Whose changes are told on this stream.
     changes: Option<Arc<Session>>,
 }
@@ -326,6 +339,7 @@ impl Source for Reader {
             return Poll::Ready(None);
         }
         if std::mem::take(&mut self.primes) {
+            self.can_return = true;
             let place = self.next - 1;
             return Poll::Ready(Some(format!("id: {id}-{place}\ndata: \n\n").into_bytes()));
         }
@@ -340,6 +354,7 @@ impl Source for Reader {
         }
         if let Some(event) = log.events.get(next) {
             self.next = event.place + 1;
+            self.can_return = true;
             let mut text = Vec::with_capacity(event.message.len() + 64);
             text.extend_from_slice(
                 format!("id: {id}-{}\nevent: message\ndata: ", event.place).as_bytes(),
@@ -351,7 +366,9 @@ impl Source for Reader {
         if log.expected == Some(0) {
             return Poll::Ready(None);
         }
-        if let Some(retry) = log.hang_up.take() {
+        if self.can_return
+            && let Some(retry) = log.hang_up.take()
+        {
             // The next poll finds another reader, or the end.
             log.reader += 1;
             log.is_read = false;

@@ -426,7 +426,8 @@ impl Connection {
                 (Some(opened), _) => opened,
                 (None, Some(session)) => {
                     session
-                        .answer(&inner, outbox, &name, params.as_deref())
+        let cancelled = place.cancelled();
+                        .answer(&inner, outbox, cancelled, &name, params.as_deref())
                         .await
                 }
                 (None, None) if name == method::SUBSCRIPTIONS_LISTEN && inner.announces => {

@@ -7,6 +7,7 @@
     reason = "in a test, what panics has failed"
 )]
 
+mod abuse;
 mod bank;
 mod cases;
 mod completion;
