@@ -70,7 +70,8 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let (out, messages) = mpsc::channel(WAITING);
-        let written = tokio::spawn(write_lines(writer, messages));
+        let mut written = tokio::spawn(write_lines(writer, messages));
+        let writing = written.abort_handle();
         let connection = Connection::new(&self.inner, principal, out);
         let mut lines = Lines::new(self.inner.limits.body);
         let mut shutdown = pin!(shutdown);
@@ -88,8 +89,16 @@ impl Server {
                     break Ok(());
                 }
                 Ok(n) => {
-                    for line in lines.push(chunk.get(..n).unwrap_or_default()) {
-                        connection.take(line).await;
+                    let taken = async {
+                        for line in lines.push(chunk.get(..n).unwrap_or_default()) {
+                            connection.has_room().await;
+                            connection.take(line).await;
+                        }
+                    };
+                    tokio::select! {
+                        biased;
+                        () = &mut shutdown => break Ok(()),
+                        () = taken => {}
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -98,10 +107,9 @@ impl Server {
         };
         // What came before the end is answered; nobody can answer a question any more.
         connection.close(ended).await;
-        if tokio::time::timeout(self.inner.limits.shutdown, written)
-            .await
-            .is_err()
-        {
+        let written = tokio::time::timeout(self.inner.limits.shutdown, &mut written);
+        if written.await.is_err() {
+            writing.abort();
             tracing::warn!("the client does not read; what waits for it is dropped");
         }
         read
@@ -162,7 +170,7 @@ impl Lines {
             if !self.skips {
                 self.line.extend_from_slice(part);
                 // A line's end may be two bytes.
-                self.skips = self.line.len() > self.limit + 1;
+                self.skips = self.line.len() > self.limit.saturating_add(1);
             }
             if self.skips {
                 self.line = Vec::new();
@@ -236,6 +244,13 @@ impl Connection {
             session: OnceLock::new(),
             tells_changes: OnceLock::new(),
         }
+    }
+
+    /// Waits until the client has read enough for one more answer. The answers that wait for room are as many as the requests that
+    /// came: whoever does not read is not read from either.
+    async fn has_room(&self) {
+        // Room is given in the order in which it was asked for, so that whatever waits goes first.
+        drop(self.out.reserve().await);
     }
 
     async fn say(&self, message: Vec<u8>) {
@@ -411,6 +426,7 @@ impl Connection {
         let opens = name == method::INITIALIZE && inner.earlier_era;
         let modern = params.as_deref().is_some_and(modern::is_modern);
         let opened = (opens && !modern).then(|| self.open(params.as_deref()));
+        let cancelled = place.cancelled();
         let session = (!modern).then(|| self.session.get().cloned()).flatten();
         let requester = Requester {
             principal: self.principal.clone(),
@@ -426,7 +442,6 @@ impl Connection {
                 (Some(opened), _) => opened,
                 (None, Some(session)) => {
                     session
-        let cancelled = place.cancelled();
                         .answer(&inner, outbox, cancelled, &name, params.as_deref())
                         .await
                 }
@@ -506,6 +521,13 @@ impl Connection {
         {
             tracing::error!(patience = ?limit, "calls did not end in time; what is not settled is unknown");
         }
+    }
+}
+
+/// However the connection ends, what came over it ends with it.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.calls.close();
     }
 }
 

@@ -1,33 +1,35 @@
 //! The process's own standard input and output, and its user.
 
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use mrtr_state::Principal;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::PollSender;
 
 /// Standard input, and where messages are written. What is printed from here on goes to standard error.
-pub(super) fn take() -> io::Result<(Input, tokio::fs::File)> {
-    Ok((Input::new()?, output()?))
+pub(super) fn take() -> io::Result<(Input, Output)> {
+    Ok((Input::new()?, Output::new(output()?)?))
 }
 
 #[cfg(unix)]
-fn output() -> io::Result<tokio::fs::File> {
+fn output() -> io::Result<File> {
     use std::os::fd::AsFd as _;
 
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok(tokio::fs::File::from_std(output.into()))
+    Ok(output.into())
 }
 
 #[cfg(windows)]
-fn output() -> io::Result<tokio::fs::File> {
+fn output() -> io::Result<File> {
     use std::os::windows::io::AsHandle as _;
 
     let output = io::stdout().as_handle().try_clone_to_owned()?;
-    Ok(tokio::fs::File::from_std(output.into()))
+    Ok(output.into())
 }
 
 /// The process's user, as the issuer `stdio` names them.
@@ -99,5 +101,57 @@ impl AsyncRead for Input {
         buf.put_slice(&self.rest);
         self.rest = rest;
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Where messages are written, by a thread of its own: a client that does not read must not hold the runtime's end up.
+pub(super) struct Output {
+    chunks: PollSender<Vec<u8>>,
+    /// Resolves when all is written, or cannot be.
+    written: oneshot::Receiver<()>,
+}
+
+impl Output {
+    fn new(mut output: File) -> io::Result<Self> {
+        let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(AHEAD);
+        let (done, written) = oneshot::channel::<()>();
+        std::thread::Builder::new()
+            .name("stdout".into())
+            .spawn(move || {
+                let _done = done;
+                while let Some(chunk) = chunks.blocking_recv() {
+                    if let Err(error) = output.write_all(&chunk) {
+                        tracing::debug!(%error, "the client does not read any more");
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            chunks: PollSender::new(sender),
+            written,
+        })
+    }
+}
+
+impl AsyncWrite for Output {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        ready!(self.chunks.poll_reserve(cx)).map_err(gone)?;
+        self.chunks.send_item(buf.to_vec()).map_err(gone)?;
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    /// What is taken is written as soon as it can be.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.chunks.close();
+        Pin::new(&mut self.written).poll(cx).map(|_| Ok(()))
     }
 }

@@ -340,6 +340,67 @@ async fn a_cancellation_that_comes_too_late_or_for_nobody_does_no_harm() {
     assert_eq!(said["id"], 2, "{said}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_read_is_not_read_from_either_and_can_be_let_go_of() {
+    // What is answered at once, and what is refused at once.
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+        "no message at all",
+    ] {
+        let server = bank(&Later::default()).server;
+        let (mut to_server, from_client) = duplex(1 << 14);
+        let (to_client, _unread) = duplex(1 << 14);
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let serving = tokio::spawn(async move {
+            let principal = Principal::user("stdio", "somebody");
+            let stopped = stopped.notified();
+            server
+                .serve_lines(from_client, to_client, principal, stopped)
+                .await
+        });
+        let line = format!("{line}\n");
+        let mut lines = 0;
+        let second = Duration::from_secs(1);
+        while tokio::time::timeout(second, to_server.write_all(line.as_bytes()))
+            .await
+            .is_ok()
+        {
+            lines += 1;
+            assert!(lines < 50_000, "what nobody reads is held for ever");
+        }
+        stop.notify_one();
+        let ended = tokio::time::timeout(Duration::from_secs(120), serving).await;
+        ended.expect("it ends").unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn calls_end_with_their_connection_however_it_ends() {
+    let bank = bank(&Later::default());
+    let server = bank.server.clone();
+    let (mut to_server, from_client) = duplex(1 << 14);
+    let (to_client, from_server) = duplex(1 << 14);
+    let mut said = BufReader::new(from_server).lines();
+    let call = format!("{}\n", reporting("waits", "t").body);
+    to_server.write_all(call.as_bytes()).await.unwrap();
+    let principal = Principal::user("stdio", "somebody");
+    let serving = server.serve_lines(from_client, to_client, principal, std::future::pending());
+    // Whoever serves gives up.
+    tokio::select! {
+        _ = serving => unreachable!(),
+        line = said.next_line() => assert!(line.unwrap().is_some()),
+    }
+    let ended = async {
+        while said.next_line().await.unwrap().is_some() {}
+        while bank.effects.count() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    ended.expect("the call is cancelled, and nobody holds the connection");
+}
+
 /// Starts [`child`] in a process of its own.
 fn start() -> (
     ChildStdin,
@@ -414,4 +475,36 @@ async fn nothing_but_messages_is_on_stdout() {
     drop(stdin);
     assert_eq!(next().await, None, "nothing but messages");
     child.wait().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "a child process of `a_client_that_does_not_read_keeps_no_process_alive`"]
+async fn talkative_child() {
+    let server = Server::builder("talkative", "1")
+        .tool(tool("talks", async || "x".repeat(1 << 20)))
+        .limits(|limits| limits.shutdown = Duration::from_millis(200))
+        .allow_anonymous()
+        .build()
+        .unwrap();
+    let shutdown = tokio::time::sleep(Duration::from_millis(500));
+    server.serve_stdio(shutdown).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_keeps_no_process_alive() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "streams::talkative_child", "--ignored"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let call = Call::of("talks", json!({}));
+    let call = format!("{}\n", call.body);
+    stdin.write_all(call.as_bytes()).await.unwrap();
+    let _unread = child.stdout.take().unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;
+    ended.expect("it ends").unwrap();
 }
