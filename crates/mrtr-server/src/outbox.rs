@@ -87,6 +87,8 @@ struct Waiting {
     messages: VecDeque<Vec<u8>>,
     bytes: usize,
     reader: Option<Waker>,
+    /// The result is there: nothing comes after it.
+    closed: bool,
 }
 
 /// Most messages, and most bytes of them, that wait for a slow reader of one request.
@@ -113,6 +115,11 @@ impl Pipe {
         }
     }
 
+    /// Takes no more: the request has its result, whoever may still hold the other end.
+    pub(crate) fn close(&self) {
+        self.waiting().closed = true;
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting().messages.is_empty()
     }
@@ -131,7 +138,10 @@ impl Pipe {
 impl Outlet for Pipe {
     fn send(&self, message: Vec<u8>) -> bool {
         let mut waiting = self.waiting();
-        if waiting.messages.len() >= MESSAGES || waiting.bytes + message.len() > BYTES {
+        if waiting.closed
+            || waiting.messages.len() >= MESSAGES
+            || waiting.bytes + message.len() > BYTES
+        {
             return false;
         }
         waiting.bytes += message.len();

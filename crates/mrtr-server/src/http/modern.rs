@@ -61,7 +61,10 @@ pub(super) async fn post(
         Some(Arc::clone(&pipe)),
     ));
     let first = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(answered) => Poll::Ready(Some(answered)),
+        Poll::Ready(answered) => {
+            pipe.close();
+            Poll::Ready(Some(answered))
+        }
         Poll::Pending => pipe.poll_filled(cx).map(|()| None),
     });
     let answered = first.await;
@@ -158,6 +161,7 @@ impl Source for Events {
         if let Some(work) = &mut self.work
             && let Poll::Ready(answered) = work.as_mut().poll(cx)
         {
+            self.pipe.close();
             self.last = Some(last(answered));
             self.work = None;
         }

@@ -389,3 +389,17 @@ impl Drop for Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_while_the_session_ends_sees_the_end() {
+        let streams = Streams::default();
+        streams.end();
+        let mut reader = streams.standalone().read(None, false);
+        let polled = reader.poll_event(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(polled, Poll::Ready(None));
+    }
+}

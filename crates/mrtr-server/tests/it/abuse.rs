@@ -273,6 +273,31 @@ async fn a_step_in_flight_is_settled_and_no_other_begins_when_the_session_ends()
 }
 
 #[tokio::test]
+async fn nobody_who_thinks_holds_a_shutdown_up() {
+    let (bank, _) = careless();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = bank.server.clone();
+    let stopped = async move { drop(stopped.await) };
+    let serving = tokio::spawn(async move { server.serve(listener, stopped).await });
+    let session = Session::open(&bank.server, everything()).await;
+    let mut asked = Vec::new();
+    for (id, tool) in [(1, "acts"), (2, "acts_durably")] {
+        let mut call = session.call(id, tool, json!({})).await;
+        let question = call.message().await;
+        asked.push((call, question));
+    }
+    stop.send(()).unwrap();
+    soon(serving).await.unwrap().unwrap();
+    for (call, question) in asked {
+        let answered = session.answer(&question, yes()).await;
+        assert_eq!(answered.status, StatusCode::NOT_FOUND);
+        rest(call).await;
+    }
+    assert_eq!((bank.effects.count(), bank.server.open_sessions()), (0, 0));
+}
+
+#[tokio::test]
 async fn a_panic_is_an_error_and_gives_the_place_back() {
     let (bank, _) = careless();
     let session = Session::open(&bank.server, everything()).await;

@@ -231,6 +231,38 @@ async fn log_messages_go_onto_the_stream_of_their_own_request_alone() {
     assert_eq!(told().await, "notifications/tools/list_changed");
 }
 
+/// Logs without end from a thread of its own.
+async fn floods(log: Log, State(later): State<Later>) -> &'static str {
+    log.send(LogLevel::Emergency, None, "first");
+    std::thread::spawn(move || {
+        // Until the test is over.
+        while Arc::strong_count(&later.0) > 2 {
+            log.send(LogLevel::Emergency, None, "flood");
+        }
+    });
+    later.1.notified().await;
+    "done"
+}
+
+#[tokio::test]
+async fn a_result_is_not_held_up_by_whoever_goes_on_sending() {
+    let later = Later::default();
+    let bank = Bank::with(|builder| builder.state(later.clone()).tool(tool("floods", floods)));
+    let call = reporting("floods", "t");
+    let request = call.with_body(call.body.to_string());
+    let response = bank.server.clone().call(request).await.unwrap();
+    let mut body = response.into_body();
+    later.1.notify_one();
+    let mut messages = 0;
+    let mut last = None;
+    while let Some(frame) = body.frame().await {
+        messages += 1;
+        assert!(messages < 100_000, "the result never comes");
+        last = frame.unwrap().into_data().ok();
+    }
+    assert!(String::from_utf8_lossy(&last.unwrap()).contains("done"));
+}
+
 /// A client over lines.
 struct Pipe(Lines<BufReader<DuplexStream>>, DuplexStream);
 
