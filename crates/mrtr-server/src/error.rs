@@ -61,6 +61,15 @@ impl ToolError {
         self
     }
 
+    /// What the handler wanted to read cannot be read; the log has the reason already.
+    pub(crate) fn unread() -> Self {
+        Self {
+            text: None,
+            cause: None,
+            not_done: false,
+        }
+    }
+
     pub(crate) fn says_not_done(&self) -> bool {
         self.not_done
     }

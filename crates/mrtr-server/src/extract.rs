@@ -75,6 +75,7 @@ pub struct Spec {
     pub(crate) input_schema: Option<Value>,
     pub(crate) needs_codec: bool,
     pub(crate) needs_ledger: bool,
+    pub(crate) resumes: bool,
     pub(crate) sends: bool,
     pub(crate) logs: bool,
     pub(crate) completes: bool,

@@ -161,6 +161,20 @@ pub(crate) fn check_published(schema: &JsonObject) -> Result<(), FormError> {
     }
 }
 
+/// Reads accepted content by a schema that was written by hand, without the fields that it does not have.
+pub(crate) fn read_by_hand(requested: &JsonObject, content: &RawValue) -> Option<Box<RawValue>> {
+    let schema: Value = requested.read().ok()?;
+    let mut value: Value = serde_json::from_str(content.get()).ok()?;
+    if !schema::compile(&schema).ok()?.is_valid(&value) {
+        return None;
+    }
+    let fields = schema.get("properties").and_then(Value::as_object);
+    value
+        .as_object_mut()?
+        .retain(|name, _| fields.is_some_and(|fields| fields.contains_key(name)));
+    serde_json::value::to_raw_value(&value).ok()
+}
+
 /// What schemars says of `T`, with every reference inlined.
 fn derived<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12()

@@ -3,6 +3,7 @@
 
 mod auth;
 mod builder;
+mod by_hand;
 mod caching;
 mod call;
 mod calls;
@@ -45,6 +46,7 @@ mod uri;
 
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};
+pub use crate::by_hand::{InputRequired, Resumed, Turn};
 pub use crate::caching::{Caching, ListCaching};
 pub use crate::changes::Changes;
 pub use crate::completion::{IntoCompletion, Partial};

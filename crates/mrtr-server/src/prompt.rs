@@ -6,6 +6,7 @@ use std::time::Duration;
 use mrtr_protocol::{GetPromptResult, Icon, Prompt as PublishedPrompt, PromptMessage};
 use serde::Serialize;
 
+use crate::by_hand::Turn;
 use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
@@ -55,11 +56,13 @@ where
     A: ExtractAll + Send + 'static,
 {
     let start = registered::start(handler, |output: H::Output, _| {
-        output.into_prompt_result().map(Content::Prompt)
+        output
+            .into_prompt_result()
+            .map(|turn| turn.map(Content::Prompt))
     });
     Prompt {
         published: PublishedPrompt::new(name),
-        draft: Draft::new::<A>(start),
+        draft: Draft::new::<A>(start, H::Output::asks_by_hand()),
     }
 }
 
@@ -145,7 +148,7 @@ impl fmt::Debug for Prompt {
 /// What a prompt's handler may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be what a prompt's handler returns",
-    note = "return `String`, `&'static str`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of them with any error"
+    note = "return `String`, `&'static str`, `Vec<PromptMessage>`, `PromptResult`, a `Turn` of one of them, or a `Result` with any error"
 )]
 pub trait IntoPromptResult {
     /// The messages, or the error that the caller may read.
@@ -153,37 +156,62 @@ pub trait IntoPromptResult {
     /// # Errors
     ///
     /// The handler's own.
-    fn into_prompt_result(self) -> Result<PromptResult, ToolError>;
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError>;
+
+    /// Whether it may be questions instead of a result: [`Turn`] alone.
+    #[must_use]
+    fn asks_by_hand() -> bool {
+        false
+    }
 }
 
 impl IntoPromptResult for PromptResult {
-    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
-        Ok(self)
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError> {
+        Ok(Turn::Complete(self))
     }
 }
 
 impl IntoPromptResult for Vec<PromptMessage> {
-    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
-        Ok(PromptResult::new(self))
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError> {
+        Ok(Turn::Complete(PromptResult::new(self)))
     }
 }
 
 /// One message of the user's.
 impl IntoPromptResult for String {
-    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
-        Ok(PromptResult::new(vec![PromptMessage::user(self)]))
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError> {
+        Ok(Turn::Complete(PromptResult::new(vec![
+            PromptMessage::user(self),
+        ])))
     }
 }
 
 /// One message of the user's.
 impl IntoPromptResult for &'static str {
-    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError> {
         self.to_owned().into_prompt_result()
     }
 }
 
+impl<R: IntoPromptResult> IntoPromptResult for Turn<R> {
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError> {
+        match self {
+            Self::Complete(result) => result.into_prompt_result(),
+            Self::InputRequired(asks) => Ok(Turn::InputRequired(asks)),
+        }
+    }
+
+    fn asks_by_hand() -> bool {
+        true
+    }
+}
+
 impl<R: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<R, E> {
-    fn into_prompt_result(self) -> Result<PromptResult, ToolError> {
+    fn into_prompt_result(self) -> Result<Turn<PromptResult>, ToolError> {
         self.map_err(Into::into)?.into_prompt_result()
+    }
+
+    fn asks_by_hand() -> bool {
+        R::asks_by_hand()
     }
 }

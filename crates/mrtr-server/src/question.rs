@@ -8,7 +8,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mrtr_protocol::earlier::ElicitUrlEarlier;
-use mrtr_protocol::{ElicitForm, ElicitUrl, InputRequest, JsonObject, Kind, method};
+use mrtr_protocol::{
+    CreateMessageResult, ElicitForm, ElicitUrl, InputRequest, JsonObject, Kind, ListRootsResult,
+    Object, method,
+};
 use mrtr_state::JsonDigest;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -80,6 +83,17 @@ pub enum QuestionError {
     /// A page is somebody's, and the caller is anonymous.
     #[error("a page can only be asked for on behalf of somebody: the caller is anonymous")]
     Anonymous,
+    /// A round by hand that has neither a question nor a state.
+    #[error("a round needs a question or a state")]
+    Empty,
+    /// This very question was declined in this flow.
+    #[error("it was declined, and a question that was declined is not put again")]
+    Declined,
+    /// A method or kind that is not asked this way.
+    #[error(
+        "only forms, sampling and roots are asked by request; a page is asked for with `Flow::ask_url`"
+    )]
+    Kind,
     /// The question did not serialize.
     #[error("the question cannot be written as JSON: {0}")]
     Unwritable(String),
@@ -112,6 +126,30 @@ impl Rendered {
         Self::unchecked(Kind::Form, request)
     }
 
+    /// A request as it crosses the wire: a form, or one of the deprecated kinds, sampling and roots. It is a [`Question`] by
+    /// itself, whose answer is the raw content, validated against what was asked.
+    ///
+    /// # Errors
+    ///
+    /// When the request is not of a kind that is asked this way, or not one that may be put: see [`form`](Self::form).
+    pub fn request(request: InputRequest) -> Result<Self, QuestionError> {
+        let unwritable = |error: &dyn fmt::Display| QuestionError::Unwritable(error.to_string());
+        let kind = request.kind().map_err(|error| unwritable(&error))?;
+        match kind {
+            Kind::Form => {
+                let asked = request.as_form().map_err(|error| unwritable(&error))?;
+                form::check_published(&asked.requested_schema)?;
+            }
+            Kind::Sampling | Kind::SamplingWithTools => {
+                let asked = request.as_sampling().map_err(|error| unwritable(&error))?;
+                asked.check().map_err(|error| unwritable(&error))?;
+            }
+            Kind::Roots => {}
+            _ => return Err(QuestionError::Kind),
+        }
+        Self::unchecked(kind, request)
+    }
+
     pub(crate) fn unchecked(kind: Kind, request: InputRequest) -> Result<Self, QuestionError> {
         let params = request.params.as_ref().map_or("{}", JsonObject::as_str);
         let digest = JsonDigest::of(&request.method, params)
@@ -135,6 +173,32 @@ impl Rendered {
 
     pub(crate) fn into_request(self) -> InputRequest {
         self.request
+    }
+}
+
+/// A question by itself: the content is the raw JSON that was accepted, without members that nobody asked for.
+impl Question for Rendered {
+    type Output = Box<RawValue>;
+
+    fn render(&self) -> Result<Rendered, QuestionError> {
+        Ok(self.clone())
+    }
+
+    fn read(&self, content: &RawValue) -> Option<Box<RawValue>> {
+        match self.kind {
+            Kind::Form => {
+                form::read_by_hand(&self.request.as_form().ok()?.requested_schema, content)
+            }
+            Kind::Sampling | Kind::SamplingWithTools => {
+                let _: CreateMessageResult = serde_json::from_str(content.get()).ok()?;
+                Some(content.to_owned())
+            }
+            Kind::Roots => {
+                let Object(ListRootsResult { .. }) = serde_json::from_str(content.get()).ok()?;
+                Some(content.to_owned())
+            }
+            _ => None,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use mrtr_protocol::{CallToolResult, GetPromptResult, ParamHeaders, ReadResourceResult, method};
 
+use crate::by_hand::Turn;
 use crate::caching::Caching;
 use crate::completion::Completer;
 use crate::content;
@@ -52,15 +53,17 @@ pub(crate) enum Content {
     Resource(ReadResourceResult),
 }
 
+/// What a body comes to.
+pub(crate) type Came = Result<Turn<Content>, ToolError>;
+
 /// Extracts, and starts the body.
-pub(crate) type Start = Arc<
-    dyn Fn(&mut Call<'_>) -> Result<Body<Result<Content, ToolError>>, ExtractError> + Send + Sync,
->;
+pub(crate) type Start =
+    Arc<dyn Fn(&mut Call<'_>) -> Result<Body<Came>, ExtractError> + Send + Sync>;
 
 /// The start of a handler whose output `finish` turns into content, given the URI or name that was asked for.
 pub(crate) fn start<H, A>(
     handler: H,
-    finish: impl Fn(H::Output, &str) -> Result<Content, ToolError> + Clone + Send + Sync + 'static,
+    finish: impl Fn(H::Output, &str) -> Came + Clone + Send + Sync + 'static,
 ) -> Start
 where
     H: Handler<A>,
@@ -73,9 +76,11 @@ where
         // Called inside the body, so that whatever it does before its first await is the body's too.
         let (handler, finish) = (handler.clone(), finish.clone());
         Ok(Box::pin(async move {
-            let content = finish(handler.call(arguments).await, &target)?;
-            content::check(&content)?;
-            Ok(content)
+            let came = finish(handler.call(arguments).await, &target)?;
+            if let Turn::Complete(content) = &came {
+                content::check(content)?;
+            }
+            Ok(came)
         }))
     })
 }
@@ -87,13 +92,15 @@ pub(crate) struct Draft {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) flow_lifetime: Option<Duration>,
     pub(crate) answers_without_state: bool,
+    /// The handler may return its questions itself.
+    pub(crate) asks_by_hand: bool,
     pub(crate) completers: Vec<Completer>,
     /// Of a resource.
     pub(crate) caching: Option<Caching>,
 }
 
 impl Draft {
-    pub(crate) fn new<A: ExtractAll>(start: Start) -> Self {
+    pub(crate) fn new<A: ExtractAll>(start: Start, asks_by_hand: bool) -> Self {
         let mut spec = Spec::default();
         A::describe_all(&mut spec);
         Self {
@@ -102,6 +109,7 @@ impl Draft {
             lifetime: None,
             flow_lifetime: None,
             answers_without_state: false,
+            asks_by_hand,
             completers: Vec::new(),
             caching: None,
         }
@@ -125,6 +133,8 @@ pub(crate) struct Registered {
     pub(crate) meta_keys: Vec<&'static str>,
     pub(crate) asks: bool,
     pub(crate) acts_once: bool,
+    /// It may return its questions itself.
+    pub(crate) asks_by_hand: bool,
     /// Answers on a first call count, although no state says that anything was asked.
     pub(crate) answers_without_state: bool,
     pub(crate) lifetime: Duration,

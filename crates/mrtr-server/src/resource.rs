@@ -10,6 +10,7 @@ use mrtr_protocol::{
 };
 use serde::Serialize;
 
+use crate::by_hand::Turn;
 use crate::caching::Caching;
 use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
@@ -110,9 +111,11 @@ where
     A: ExtractAll + Send + 'static,
 {
     let start = registered::start(handler, |output: H::Output, uri| {
-        output.into_resource_result(uri).map(Content::Resource)
+        output
+            .into_resource_result(uri)
+            .map(|turn| turn.map(Content::Resource))
     });
-    let draft = Draft::new::<A>(start);
+    let draft = Draft::new::<A>(start, H::Output::asks_by_hand());
     Resource {
         published: PublishedResource::new(uri.clone(), uri),
         is_template,
@@ -240,7 +243,7 @@ impl fmt::Debug for Resource {
 /// What a resource's handler may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be what a resource's handler returns",
-    note = "return `String`, `&'static str`, `Vec<u8>`, `Json<T>`, `ResourceContents`, `ResourceResult`, or a `Result` of one of them with any error"
+    note = "return `String`, `&'static str`, `Vec<u8>`, `Json<T>`, `ResourceContents`, `ResourceResult`, a `Turn` of one of them, or a `Result` with any error"
 )]
 pub trait IntoResourceResult {
     /// The contents of `uri`, or the error that the caller may read.
@@ -248,56 +251,80 @@ pub trait IntoResourceResult {
     /// # Errors
     ///
     /// The handler's own.
-    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError>;
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError>;
+
+    /// Whether it may be questions instead of a result: [`Turn`] alone.
+    #[must_use]
+    fn asks_by_hand() -> bool {
+        false
+    }
 }
 
 impl IntoResourceResult for ResourceResult {
-    fn into_resource_result(self, _: &str) -> Result<ResourceResult, ToolError> {
-        Ok(self)
+    fn into_resource_result(self, _: &str) -> Result<Turn<ResourceResult>, ToolError> {
+        Ok(Turn::Complete(self))
     }
 }
 
 /// Contents of their own URI and media type.
 impl IntoResourceResult for ResourceContents {
-    fn into_resource_result(self, _: &str) -> Result<ResourceResult, ToolError> {
-        Ok(ResourceResult::new(vec![self]))
+    fn into_resource_result(self, _: &str) -> Result<Turn<ResourceResult>, ToolError> {
+        Ok(Turn::Complete(ResourceResult::new(vec![self])))
     }
 }
 
 impl IntoResourceResult for String {
-    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
-        Ok(ResourceResult::new(vec![ResourceContents::text(uri, self)]))
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError> {
+        Ok(Turn::Complete(ResourceResult::new(vec![
+            ResourceContents::text(uri, self),
+        ])))
     }
 }
 
 impl IntoResourceResult for &'static str {
-    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError> {
         self.to_owned().into_resource_result(uri)
     }
 }
 
 /// Bytes: published as base64.
 impl IntoResourceResult for Vec<u8> {
-    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
-        Ok(ResourceResult::new(vec![ResourceContents::blob(
-            uri,
-            STANDARD.encode(self),
-        )]))
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError> {
+        Ok(Turn::Complete(ResourceResult::new(vec![
+            ResourceContents::blob(uri, STANDARD.encode(self)),
+        ])))
     }
 }
 
 /// Text of the media type `application/json`.
 impl<T: Serialize> IntoResourceResult for Json<T> {
-    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError> {
         let mut contents = ResourceContents::text(uri, serde_json::to_string(&self.0)?);
         contents.mime_type = Some("application/json".into());
-        Ok(ResourceResult::new(vec![contents]))
+        Ok(Turn::Complete(ResourceResult::new(vec![contents])))
+    }
+}
+
+impl<R: IntoResourceResult> IntoResourceResult for Turn<R> {
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError> {
+        match self {
+            Self::Complete(result) => result.into_resource_result(uri),
+            Self::InputRequired(asks) => Ok(Turn::InputRequired(asks)),
+        }
+    }
+
+    fn asks_by_hand() -> bool {
+        true
     }
 }
 
 impl<R: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<R, E> {
-    fn into_resource_result(self, uri: &str) -> Result<ResourceResult, ToolError> {
+    fn into_resource_result(self, uri: &str) -> Result<Turn<ResourceResult>, ToolError> {
         self.map_err(Into::into)?.into_resource_result(uri)
+    }
+
+    fn asks_by_hand() -> bool {
+        R::asks_by_hand()
     }
 }
 
@@ -309,6 +336,6 @@ mod tests {
     fn contents_keep_their_own_uri_and_media_type() {
         let contents = ResourceContents::text("note://other", "{}").with_mime_type("text/x");
         let result = contents.clone().into_resource_result("note://asked");
-        assert_eq!(result.unwrap().contents, [contents]);
+        assert_eq!(result.unwrap().completed().unwrap().contents, [contents]);
     }
 }

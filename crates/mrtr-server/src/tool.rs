@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::by_hand::Turn;
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
 use crate::registered::{self, Content, Draft};
@@ -57,12 +58,14 @@ where
     A: ExtractAll + Send + 'static,
 {
     let start = registered::start(handler, |output: H::Output, _| {
-        output.into_tool_result().map(Content::Tool)
+        output
+            .into_tool_result()
+            .map(|turn| turn.map(Content::Tool))
     });
     let mut tool = Tool {
         published: PublishedTool::new(name, JsonObject::empty()),
         input_schema: None,
-        draft: Draft::new::<A>(start),
+        draft: Draft::new::<A>(start, H::Output::asks_by_hand()),
     };
     if let Some(schema) = H::Output::output_schema() {
         tool = tool.output_schema(schema);
@@ -196,7 +199,7 @@ impl fmt::Debug for Tool {
 /// What a handler may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be what a tool's handler returns",
-    note = "return `&'static str`, `String`, `ContentBlock`, `Vec<ContentBlock>`, `Json<T>`, `ToolResult`, or a `Result` of one of them with any error"
+    note = "return `&'static str`, `String`, `ContentBlock`, `Vec<ContentBlock>`, `Json<T>`, `ToolResult`, a `Turn` of one of them, or a `Result` with any error"
 )]
 pub trait IntoToolResult {
     /// The result, or the error that the caller may read.
@@ -204,7 +207,13 @@ pub trait IntoToolResult {
     /// # Errors
     ///
     /// The handler's own.
-    fn into_tool_result(self) -> Result<ToolResult, ToolError>;
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError>;
+
+    /// Whether it may be questions instead of a result: [`Turn`] alone.
+    #[must_use]
+    fn asks_by_hand() -> bool {
+        false
+    }
 
     /// The schema of the structured content that every result of this type has; `None`: it has none, or one of any shape.
     #[must_use]
@@ -214,32 +223,32 @@ pub trait IntoToolResult {
 }
 
 impl IntoToolResult for ToolResult {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
-        Ok(self)
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
+        Ok(Turn::Complete(self))
     }
 }
 
 impl IntoToolResult for ContentBlock {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
         vec![self].into_tool_result()
     }
 }
 
 impl IntoToolResult for Vec<ContentBlock> {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
-        Ok(ToolResult::new(self))
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
+        Ok(Turn::Complete(ToolResult::new(self)))
     }
 }
 
 impl IntoToolResult for String {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
-        Ok(self.into())
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
+        Ok(Turn::Complete(self.into()))
     }
 }
 
 impl IntoToolResult for &'static str {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
-        Ok(self.into())
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
+        Ok(Turn::Complete(self.into()))
     }
 }
 
@@ -266,8 +275,8 @@ impl IntoToolResult for &'static str {
 pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
-        Ok(ToolResult::structured(&self.0)?)
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
+        Ok(Turn::Complete(ToolResult::structured(&self.0)?))
     }
 
     fn output_schema() -> Option<Value> {
@@ -275,9 +284,30 @@ impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     }
 }
 
+impl<R: IntoToolResult> IntoToolResult for Turn<R> {
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
+        match self {
+            Self::Complete(result) => result.into_tool_result(),
+            Self::InputRequired(asks) => Ok(Turn::InputRequired(asks)),
+        }
+    }
+
+    fn output_schema() -> Option<Value> {
+        R::output_schema()
+    }
+
+    fn asks_by_hand() -> bool {
+        true
+    }
+}
+
 impl<R: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<R, E> {
-    fn into_tool_result(self) -> Result<ToolResult, ToolError> {
+    fn into_tool_result(self) -> Result<Turn<ToolResult>, ToolError> {
         self.map_err(Into::into)?.into_tool_result()
+    }
+
+    fn asks_by_hand() -> bool {
+        R::asks_by_hand()
     }
 
     fn output_schema() -> Option<Value> {
@@ -293,7 +323,23 @@ mod tests {
     fn content_is_a_result() {
         let one = ContentBlock::image("AA==", "image/png");
         let two = vec![ContentBlock::text("a"), one.clone()];
-        assert_eq!(one.clone().into_tool_result().unwrap().content, [one]);
-        assert_eq!(two.clone().into_tool_result().unwrap().content, two);
+        assert_eq!(
+            one.clone()
+                .into_tool_result()
+                .unwrap()
+                .completed()
+                .unwrap()
+                .content,
+            [one]
+        );
+        assert_eq!(
+            two.clone()
+                .into_tool_result()
+                .unwrap()
+                .completed()
+                .unwrap()
+                .content,
+            two
+        );
     }
 }

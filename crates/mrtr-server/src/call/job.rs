@@ -18,15 +18,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::row::Row;
 use super::{Frame, Requester, Round, reject};
+use crate::by_hand::Turn;
 use crate::encoding::Base64;
 use crate::extract::{Call, ExtractError};
 use crate::flow::cell::{FlowCell, FlowOwner, Open};
 use crate::flow::durable::{Durable, Steps};
 use crate::flow::end::End;
 use crate::flow::journal::{Journal, OpenQuestion};
-use crate::flow::run::{Finish, Run};
+use crate::flow::run::{Body, Finish, Run};
 use crate::meta::Notes;
-use crate::registered::Registered;
+use crate::registered::{Came, Content, Registered};
 use crate::reply::{Reply, Standing};
 use crate::server::{Inner, Running};
 
@@ -146,39 +147,73 @@ impl Job {
         }
     }
 
-    /// Runs the body and turns what came of it into a reply.
+    /// Runs the body and turns what came of it into a reply. In the earlier era a handler that asks by hand runs again here,
+    /// as often as it asks.
     async fn run(mut self, record: &Record) -> Reply {
         let handler = Arc::clone(&self.handler);
-        let opaque = self.inner.opaque_rejections;
-        let cell = match &mut self.flow {
-            Some((frame, request)) => {
-                let (journal, request) = (std::mem::take(&mut frame.journal), *request);
-                let owner = FlowOwner {
-                    principal: self.requester.principal.clone(),
-                    flow: frame.flow,
-                    flow_exp: frame.flow_exp,
-                };
-                let durable = self.durable(&journal, request, record.owner());
-                FlowCell::new(
-                    journal,
-                    self.requester.declared,
-                    self.inner.bind_questions,
-                    durable,
-                    Some(owner),
-                    self.requester.link.line.clone(),
-                )
+        let flow = self.flow.as_mut();
+        let mut journal = flow.map(|(frame, _)| std::mem::take(&mut frame.journal));
+        let mut rounds = 0;
+        loop {
+            let cell = self.cell(journal, record);
+            let standing = || record.standing(cell.durable.as_ref());
+            let body = match self.start(&cell, &standing()) {
+                Ok(body) => body,
+                Err(reply) => return reply,
+            };
+            let run = Run::new(Arc::clone(&cell), body);
+            let asks = match self.finish(&cell, record, run, &mut rounds).await {
+                Finish::Done(Ok(Turn::Complete(content))) => {
+                    return self.complete(content, &standing());
+                }
+                Finish::Done(Ok(Turn::InputRequired(asks))) => asks,
+                Finish::Done(Err(error)) => return Reply::handler_error(&handler, error),
+                finish => return self.unfinished(&cell, finish, &standing()),
+            };
+            let waiting = Run::new(Arc::clone(&cell), Box::pin(asks.put(&cell)));
+            match self.finish(&cell, record, waiting, &mut rounds).await {
+                Finish::Done(()) => journal = Some(cell.take_journal()),
+                finish => return self.unfinished(&cell, finish, &standing()),
             }
-            None => FlowCell::without_flow(),
+        }
+    }
+
+    /// What the handler's `Flow` holds on to.
+    fn cell(&self, journal: Option<Journal>, record: &Record) -> Arc<FlowCell> {
+        let (Some((frame, request)), Some(journal)) = (&self.flow, journal) else {
+            return FlowCell::without_flow();
         };
-        let standing = || record.standing(cell.durable.as_ref());
+        let owner = FlowOwner {
+            principal: self.requester.principal.clone(),
+            flow: frame.flow,
+            flow_exp: frame.flow_exp,
+        };
+        let durable = self.durable(&journal, *request, record.owner());
+        FlowCell::new(
+            journal,
+            self.requester.declared,
+            self.inner.bind_questions,
+            durable,
+            Some(owner),
+            self.requester.link.line.clone(),
+        )
+    }
+
+    /// Gives the handler what it takes.
+    fn start(&mut self, cell: &Arc<FlowCell>, standing: &Standing) -> Result<Body<Came>, Reply> {
+        let handler = Arc::clone(&self.handler);
+        // Only where it may run again are they needed again.
+        let again = handler.asks_by_hand && self.requester.link.is_earlier();
+        let arguments = handler.takes_arguments.then(|| match again {
+            true => self.arguments.clone(),
+            false => std::mem::take(&mut self.arguments),
+        });
         let mut call = Call {
-            arguments: handler
-                .takes_arguments
-                .then(|| std::mem::take(&mut self.arguments)),
+            arguments,
             target: &self.target,
             principal: &self.requester.principal,
             states: &self.inner.states,
-            cell: self.flow.is_some().then_some(&cell),
+            cell: self.flow.is_some().then_some(cell),
             link: &self.requester.link,
             cancelled: &self.cancelled,
             partial: None,
@@ -186,58 +221,75 @@ impl Job {
         };
         // An extractor is the author's code too.
         let started = catch_unwind(AssertUnwindSafe(|| (handler.start)(&mut call)));
-        let body = match started {
-            Ok(Ok(body)) => body,
-            Err(_panic) => return panicked(&handler, &standing()),
-            Ok(Err(ExtractError::Refused(error))) => return Reply::handler_error(&handler, error),
-            Ok(Err(error @ ExtractError::Meta(_))) => {
-                return Reply::invalid_params(format!("Invalid params: {error}."));
-            }
-            Ok(Err(error @ ExtractError::Arguments)) => {
-                return Reply::invalid_arguments(handler.surface, error.to_string());
-            }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "an extractor failed");
-                return Reply::internal("The handler could not be given what it takes.");
-            }
+        let Ok(started) = started else {
+            return Err(panicked(&handler, standing));
         };
-        let run = Run::new(Arc::clone(&cell), body);
-        let run = self.until_asked_out(&cell, run);
-        match alive(self.inner.limits.lease, &cell, record.owner(), run).await {
-            Finish::Done(Ok(mut content)) => match handler.breach(&content) {
-                None => {
-                    handler.hint(&mut content, self.has_answers);
-                    Reply::content(content, &self.inner.info)
-                }
-                Some(breach) => {
-                    tracing::error!(
-                        handler = handler.name,
-                        breach,
-                        "a result does not fit the output schema, and is not sent"
-                    );
-                    Reply::unfit(&standing())
-                }
-            },
-            Finish::Done(Err(error)) => Reply::handler_error(&handler, error),
+        started.map_err(|error| match error {
+            ExtractError::Refused(error) => Reply::handler_error(&handler, error),
+            ExtractError::Meta(_) => Reply::invalid_params(format!("Invalid params: {error}.")),
+            ExtractError::Arguments => Reply::invalid_arguments(handler.surface, error.to_string()),
+            ExtractError::Missing(_) => {
+                tracing::error!(%error, "an extractor failed");
+                Reply::internal("The handler could not be given what it takes.")
+            }
+        })
+    }
+
+    /// Runs to the end, with signs of life to the ledger.
+    async fn finish<T>(
+        &self,
+        cell: &Arc<FlowCell>,
+        record: &Record,
+        run: Run<T>,
+        rounds: &mut u32,
+    ) -> Finish<T> {
+        let run = self.until_asked_out(cell, run, rounds);
+        alive(self.inner.limits.lease, cell, record.owner(), run).await
+    }
+
+    /// A result, if it is what was promised.
+    fn complete(&self, mut content: Content, standing: &Standing) -> Reply {
+        let handler = &self.handler;
+        if let Some(breach) = handler.breach(&content) {
+            tracing::error!(
+                handler = handler.name,
+                breach,
+                "a result does not fit the output schema, and is not sent"
+            );
+            return Reply::unfit(standing);
+        }
+        handler.hint(&mut content, self.has_answers);
+        Reply::content(content, &self.inner.info)
+    }
+
+    /// What comes of a body that did not end.
+    fn unfinished<T>(self, cell: &FlowCell, finish: Finish<T>, standing: &Standing) -> Reply {
+        let handler = Arc::clone(&self.handler);
+        match finish {
+            Finish::Asks(open) => self.ask(cell, open, standing),
             Finish::Ended(end) => {
                 if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {
                     durability.forget_epoch();
                 }
                 let earlier = self.requester.link.is_earlier();
-                Reply::ended(&handler, &end, &standing(), opaque, earlier)
+                let opaque = self.inner.opaque_rejections;
+                Reply::ended(&handler, &end, standing, opaque, earlier)
             }
-            Finish::Panicked => panicked(&handler, &standing()),
-            Finish::Asks(open) => self.ask(&cell, open, &standing()),
+            Finish::Panicked | Finish::Done(_) => panicked(&handler, standing),
         }
     }
 
     /// The run to its end. In the earlier era that is where its questions are put, on the call's own line, and waited for.
-    async fn until_asked_out<T>(&self, cell: &Arc<FlowCell>, mut run: Run<T>) -> Finish<T> {
+    async fn until_asked_out<T>(
+        &self,
+        cell: &Arc<FlowCell>,
+        mut run: Run<T>,
+        rounds: &mut u32,
+    ) -> Finish<T> {
         if cell.line.is_none() {
             return run.await;
         }
         let lifetime = self.handler.lifetime;
-        let mut rounds = 0;
         let mut deadline = pin!(sleep(lifetime));
         let mut cancelled = pin!(self.cancelled.cancelled());
         let mut over = false;
@@ -265,9 +317,11 @@ impl Job {
                 Finish::Asks(open) => open,
                 finish => return finish,
             };
-            rounds += 1;
-            if rounds > self.inner.limits.rounds {
-                cell.end(End::AskedTooOften { rounds: rounds - 1 });
+            *rounds += 1;
+            if *rounds > self.inner.limits.rounds {
+                cell.end(End::AskedTooOften {
+                    rounds: *rounds - 1,
+                });
             } else if self.is_over() {
                 cell.end(End::OpenTooLong);
             } else if cell.put(open) {

@@ -45,6 +45,7 @@ impl Named<'_> {
             lifetime,
             flow_lifetime,
             answers_without_state,
+            asks_by_hand,
             completers: _,
             caching,
         } = draft;
@@ -72,6 +73,11 @@ impl Named<'_> {
         if answers_without_state && !spec.needs_codec {
             return Err(self.fault(
                 "it takes no `Flow`, so that there is nothing to answer: leave out `accept_answers_without_state`",
+            ));
+        }
+        if asks_by_hand && !spec.resumes {
+            return Err(self.fault(
+                "it returns `Turn` and takes no `Resumed`, so that it could not read what is answered",
             ));
         }
         let is_public = caching.is_some_and(|caching| caching.scope == CacheScope::Public);
@@ -114,6 +120,7 @@ impl Named<'_> {
             meta_keys: spec.meta_keys,
             asks: spec.needs_codec,
             acts_once: spec.needs_ledger,
+            asks_by_hand,
             answers_without_state,
             lifetime,
             flow_lifetime: flow_lifetime

@@ -55,6 +55,8 @@ pub(crate) struct FlowOwner {
 struct Inner {
     journal: Journal,
     open: Vec<Open>,
+    /// A round is to be put, with questions or without.
+    round: bool,
     /// The earlier era: questions on the line.
     put: HashMap<Key, Put>,
     used: HashSet<(Namespace, Key)>,
@@ -114,6 +116,7 @@ impl FlowCell {
         let inner = Inner {
             journal,
             open: Vec::new(),
+            round: false,
             put: HashMap::new(),
             used: HashSet::new(),
             busy: 0,
@@ -271,6 +274,25 @@ impl FlowCell {
     /// Forgets an accepted answer whose content does not fit the question.
     pub(crate) fn forget(&self, key: &str) {
         self.inner().journal.answers.remove(key);
+    }
+
+    /// Whether exactly this question was declined, under whatever key.
+    pub(crate) fn was_declined(&self, asked: &Rendered) -> bool {
+        self.inner().journal.was_declined(&asked.digest())
+    }
+
+    /// The state that a handler which asks by hand sealed last.
+    pub(crate) fn kept_state(&self) -> Option<Box<RawValue>> {
+        self.inner().journal.state.clone()
+    }
+
+    pub(crate) fn keep_state(&self, state: Option<Box<RawValue>>) {
+        self.inner().journal.state = state;
+    }
+
+    /// Asks by hand: a round is put even when it has no question.
+    pub(crate) fn open_round(&self) {
+        self.inner().round = true;
     }
 
     /// Opens a question; `withdraw` takes it back.
@@ -438,7 +460,8 @@ impl FlowCell {
         if let Some(end) = inner.ended.take() {
             return AfterPoll::Ended(end);
         }
-        if inner.open.is_empty() {
+        let round = std::mem::take(&mut inner.round);
+        if inner.open.is_empty() && !round {
             return AfterPoll::Waiting;
         }
         AfterPoll::Asks(std::mem::take(&mut inner.open))

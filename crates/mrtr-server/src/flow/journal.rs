@@ -8,6 +8,7 @@
 //! a  the answers so far, each with the digest of the question that it answers
 //! m  the memos
 //! u  the handles of pages, by key
+//! d  the state of a handler that asks by hand
 //! ```
 //!
 //! With the HMAC codec all of it is readable by whoever carries it.
@@ -41,6 +42,8 @@ pub(crate) struct Journal {
     pub(crate) memos: BTreeMap<String, Box<RawValue>>,
     #[serde(rename = "u", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) handles: BTreeMap<String, String>,
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<Box<RawValue>>,
     /// Answers that came without a state, to a handler that takes them. What they answer is known when the body asks.
     #[serde(skip)]
     unasked: BTreeMap<String, Box<RawValue>>,
@@ -91,6 +94,7 @@ impl Journal {
             answers: BTreeMap::new(),
             memos: BTreeMap::new(),
             handles: BTreeMap::new(),
+            state: None,
             unasked: BTreeMap::new(),
         })
     }

@@ -9,6 +9,7 @@
 
 mod abuse;
 mod bank;
+mod by_hand;
 mod cases;
 mod completion;
 mod durable;

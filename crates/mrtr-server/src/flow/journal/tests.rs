@@ -117,6 +117,7 @@ fn any_journal() -> impl Strategy<Value = Journal> {
             answers,
             memos,
             handles: BTreeMap::from([("k".to_owned(), "h".to_owned())]),
+            state: None,
             unasked: BTreeMap::new(),
         })
 }
