@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use mrtr_protocol::earlier::{self, EarlierRevision};
 use mrtr_protocol::jsonrpc::{write_notification, write_request};
 use mrtr_protocol::notification::CancelledParams;
 use mrtr_protocol::{ErrorObject, InputRequest, RequestId, method};
@@ -25,6 +26,7 @@ const MOST: usize = 256;
 
 /// Where the questions of one call are put.
 pub(crate) struct Line {
+    revision: EarlierRevision,
     outbox: Outbox,
     questions: Arc<Questions>,
     /// The call is cancelled: what is answered from here on comes too late.
@@ -33,11 +35,13 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(
+        revision: EarlierRevision,
         outbox: Outbox,
         questions: Arc<Questions>,
         cancelled: CancellationToken,
     ) -> Self {
         Self {
+            revision,
             outbox,
             questions,
             cancelled,
@@ -56,7 +60,8 @@ impl Line {
             key: key.clone(),
             cancelled: self.cancelled.clone(),
         })?;
-        let sent = write(id, request).is_some_and(|message| self.outbox.send(message));
+        let request = earlier::question(self.revision, request);
+        let sent = write(id, &request).is_some_and(|message| self.outbox.send(message));
         if !sent {
             self.questions.forget(id);
         }

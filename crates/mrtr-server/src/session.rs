@@ -158,7 +158,12 @@ impl Session {
             Ok(progress) => progress,
             Err(why) => return Reply::invalid_params(format!("Invalid params: {why}.")),
         };
-        let line = Line::new(Arc::clone(&outbox), Arc::clone(&self.questions), cancelled);
+        let line = Line::new(
+            self.revision,
+            Arc::clone(&outbox),
+            Arc::clone(&self.questions),
+            cancelled,
+        );
         let requester = Requester {
             principal: self.principal.clone(),
             account: self.account,

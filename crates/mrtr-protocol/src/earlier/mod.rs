@@ -1,7 +1,8 @@
 //! What only the earlier era has: revisions 2025-11-25, 2025-06-18 and 2025-03-26, with `initialize` and sessions.
 //!
 //! Tools, prompts, resources, content, questions, answers and notifications are the same types in both eras. Here is the rest: the
-//! handshake, the requests that the modern era replaced, and [`result()`], which takes out of a modern result what the earlier era does not know.
+//! handshake, the requests that the modern era replaced, and [`result()`] and [`question()`], which put what is modern as the earlier era has
+//! it.
 //!
 //! | here | specification page (2025-11-25) |
 //! |---|---|
@@ -28,8 +29,10 @@ use crate::object::{self, Members, RawObject, as_string};
 use crate::tools::ParamsError;
 use crate::word::words;
 
+mod question;
 mod result;
 
+pub use question::question;
 pub use result::{EarlierResultError, result};
 
 /// A revision of the earlier era. Later ones are greater.

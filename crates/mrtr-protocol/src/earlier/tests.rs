@@ -1,5 +1,8 @@
 use super::*;
+use crate::elicit::ElicitForm;
 use crate::error::{ErrorObject, KnownError, code};
+use crate::mrtr::InputRequest;
+use crate::object::JsonObject;
 use crate::object::Object;
 
 fn with_members<T>(text: &str, read: impl FnOnce(&Members<'_>) -> T) -> T {
@@ -241,4 +244,35 @@ fn results_lose_what_is_modern_and_nothing_else() {
         let text = format!(r#"{{"resultType":{bad}}}"#);
         assert_eq!(result(&text), Err(EarlierResultError::NotComplete), "{bad}");
     }
+}
+
+#[test]
+fn choices_are_spelt_as_the_revision_has_them() {
+    let form = |schema: &str| {
+        InputRequest::form(&ElicitForm::new(
+            "Which?",
+            JsonObject::parse(schema).unwrap(),
+        ))
+    };
+    let modern = form(
+        r#"{"type":"object","properties":{"b":{"type":"string","title":"B","oneOf":[{"const":"x","title":"The X"},{"const":"y","title":"The Y"}],"default":"y"},"a":{"type":"number","minimum":1.50},"c":{"type":"string","enum":["p","q"]}},"required":["b"]}"#,
+    );
+    let earlier = question(EarlierRevision::V2025_06_18, &modern);
+    assert_eq!(
+        serde_json::to_string(&earlier).unwrap(),
+        r#"{"method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"b":{"type":"string","title":"B","default":"y","enum":["x","y"],"enumNames":["The X","The Y"]},"a":{"type":"number","minimum":1.50},"c":{"type":"string","enum":["p","q"]}},"required":["b"]}}}"#
+    );
+    // The other revisions spell it as it is, and nothing else is touched.
+    for same in [EarlierRevision::V2025_11_25, EarlierRevision::V2025_03_26] {
+        assert!(matches!(question(same, &modern), Cow::Borrowed(_)));
+    }
+    let roots = InputRequest::roots();
+    let odd = form(r#"{"type":"object"}"#);
+    for other in [&roots, &odd] {
+        let kept = question(EarlierRevision::V2025_06_18, other);
+        assert!(matches!(kept, Cow::Borrowed(_)));
+    }
+    let list = r#"{"type":"object","properties":{"l":{"type":"array","items":{"anyOf":[{"const":"x","title":"X"}]}},"o":{"oneOf":[{"const":1,"title":"one"}]}}}"#;
+    let kept = question(EarlierRevision::V2025_06_18, &form(list)).into_owned();
+    assert!(serde_json::to_string(&kept).unwrap().contains(list));
 }

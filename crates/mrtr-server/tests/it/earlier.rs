@@ -725,3 +725,44 @@ async fn a_resource_that_is_not_there_has_this_eras_code() {
         .await;
     assert_eq!(missing["error"]["code"], -32002, "{missing}");
 }
+
+#[derive(Deserialize, JsonSchema)]
+struct Order {
+    size: Size,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Size {
+    /// Fits nobody.
+    Small,
+    /// Fits all.
+    Large,
+}
+
+async fn order(flow: Flow) -> &'static str {
+    match flow.ask("size", Form::<Order>::new("Which size?")).await {
+        Answer::Accept(Order { size: Size::Large }) => "large",
+        Answer::Accept(Order { size: Size::Small }) => "small",
+        _ => "none",
+    }
+}
+
+#[tokio::test]
+async fn a_choice_with_titles_is_spelt_as_the_session_s_revision_has_it() {
+    let bank = Bank::with(|builder| builder.tool(tool("order", order)));
+    for (version, names) in [("2025-11-25", false), ("2025-06-18", true)] {
+        let session = Session::of(&bank.server, "user-a", version, everything()).await;
+        let mut call = session.call(1, "order", json!({})).await;
+        let question = call.message().await;
+        let size = &question["params"]["requestedSchema"]["properties"]["size"];
+        assert_eq!(size.get("oneOf").is_some(), !names, "{question}");
+        if names {
+            assert_eq!(size["enum"], json!(["small", "large"]));
+            assert_eq!(size["enumNames"], json!(["Fits nobody.", "Fits all."]));
+        }
+        let answer = accept(json!({ "size": "large" }));
+        session.answer(&question, answer).await;
+        assert_eq!(text(&call.message().await), "large", "{version}");
+    }
+}
