@@ -7,6 +7,7 @@
 )]
 
 mod bank;
+mod eras;
 mod guards;
 mod harness;
 mod replay;

@@ -1,0 +1,110 @@
+//! The same tools for a client of either era, over HTTP and over lines: same answers, same effects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mrtr_client::{Client, ClientBuilder, Era, EraChoice, FormAnswer, FormQuestion, Refusal};
+use mrtr_server::Principal;
+use mrtr_testkit::{Effects, Harness};
+use serde_json::json;
+
+use crate::bank;
+
+async fn yes(_: FormQuestion) -> Result<FormAnswer, Refusal> {
+    Ok(FormAnswer::Accept(json!({"ok": true})))
+}
+
+/// A client of a new server by each way, and the effects there.
+fn ways() -> Vec<(&'static str, ClientBuilder, Effects)> {
+    let effects = Effects::new();
+    let harness = Harness::new(bank::server(bank::hmac(), &effects, |server, _| server));
+    let over_http = harness.by("alice").client();
+    let effects_of_lines = Effects::new();
+    let server = bank::server(bank::hmac(), &effects_of_lines, |server, _| server);
+    let (reader, into_client) = tokio::io::duplex(64 * 1024);
+    let (from_client, writer) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(async move {
+        let alice = Principal::user("https://login.example", "alice");
+        let forever = std::future::pending();
+        server
+            .serve_lines(from_client, into_client, alice, forever)
+            .await
+            .unwrap();
+    });
+    vec![
+        ("HTTP", over_http, effects),
+        (
+            "lines",
+            Client::pipe("bank", reader, writer),
+            effects_of_lines,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_asked_and_done_is_the_same() {
+    for era in [EraChoice::Auto, EraChoice::Modern, EraChoice::Earlier] {
+        for (way, client, effects) in ways() {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let counter = Arc::clone(&asked);
+            let client = client
+                .era(era)
+                .on_form(move |question| {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    yes(question)
+                })
+                .build()
+                .unwrap();
+            let text = async |tool: &str, arguments| {
+                let result = client.call_tool(tool, arguments).await;
+                result
+                    .unwrap_or_else(|error| panic!("{way} {era:?}: {error}"))
+                    .joined_text()
+            };
+            assert_eq!(text("charge_good", json!({"amount": 5})).await, "charged 5");
+            assert_eq!(text("two", json!({})).await, "true true");
+            assert_eq!(text("plain", json!({})).await, "done");
+            assert_eq!(asked.load(Ordering::Relaxed), 3, "{way} {era:?}");
+            assert_eq!(effects.count("charge"), 2, "{way} {era:?}");
+            let is_earlier = matches!(client.era(), Some(Era::Earlier(_)));
+            assert_eq!(is_earlier, era == EraChoice::Earlier, "{way} {era:?}");
+            // A new session, or process, serves as well as the first.
+            client.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_host_is_no_consent_in_either_era() {
+    for era in [EraChoice::Modern, EraChoice::Earlier] {
+        for (way, client, effects) in ways() {
+            let client = client
+                .era(era)
+                .on_form(async |_| Err(Refusal::new("policy")))
+                .build()
+                .unwrap();
+            let answered = client.call_tool("charge_good", json!({"amount": 5})).await;
+            // The modern call is abandoned; the earlier one is ended by its server.
+            assert!(
+                answered.is_err() || answered.unwrap().is_error,
+                "{way} {era:?}"
+            );
+            assert_eq!(effects.count("charge"), 0, "{way} {era:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_told_so_in_either_era() {
+    for era in [EraChoice::Modern, EraChoice::Earlier] {
+        for (way, client, effects) in ways() {
+            let client = client.era(era).build().unwrap();
+            let answered = client.call_tool("charge_good", json!({"amount": 5})).await;
+            assert!(
+                answered.is_err() || answered.unwrap().is_error,
+                "{way} {era:?}"
+            );
+            assert_eq!(effects.count("charge"), 0, "{way} {era:?}");
+        }
+    }
+}
