@@ -9,6 +9,7 @@ use mrtr_protocol::meta::ClientMeta;
 use mrtr_protocol::{Implementation, LogLevel, REVISION, RawObject};
 use serde_json::value::to_raw_value;
 
+use crate::cache::{Cache, CacheLimits};
 use crate::client::{Client, Inner, Link, Options};
 use crate::earlier::own_name;
 use crate::era::EraChoice;
@@ -42,6 +43,7 @@ pub struct ClientBuilder {
     on_log: Option<(LogLevel, LogListener)>,
     request_timeout: Option<Duration>,
     limits: Limits,
+    cache: Option<CacheLimits>,
     transport: Option<Arc<dyn Transport>>,
 }
 
@@ -82,6 +84,7 @@ impl ClientBuilder {
                 max_request_time: Some(Self::MAX_REQUEST_TIME),
                 max_response_bytes: Self::MAX_RESPONSE_BYTES,
             },
+            cache: Some(CacheLimits::default()),
             transport: None,
         }
     }
@@ -205,6 +208,19 @@ impl ClientBuilder {
         self
     }
 
+    /// How much is kept of results that the server says may be used again: [`CacheLimits::default`] by default, because a server that says
+    /// so expects not to be asked, and one that does not is asked each time. [`Client::fresh`] asks in any case.
+    pub fn cache(mut self, limits: CacheLimits) -> Self {
+        self.cache = Some(limits);
+        self
+    }
+
+    /// Keeps no result: the server is asked each time.
+    pub fn without_cache(mut self) -> Self {
+        self.cache = None;
+        self
+    }
+
     /// Another transport than [`HttpTransport`].
     pub fn transport(mut self, transport: impl Transport) -> Self {
         self.transport = Some(Arc::new(transport));
@@ -247,12 +263,14 @@ impl ClientBuilder {
             self.handlers,
             self.limits,
             Notices::new(self.on_log),
+            self.cache.map(Cache::new),
         );
         let inner = Inner::new(host, link);
         let options = Options {
             request_timeout: self.request_timeout,
             on_progress: self.on_progress,
             meta: RawObject::new(),
+            fresh: false,
         };
         Ok(Client::of(inner, options))
     }

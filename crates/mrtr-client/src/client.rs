@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use mrtr_protocol::{
     DiscoverResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, ParamHeaders, Prompt, RawObject, Resource, ResourceTemplate, Tool, method,
+    ListToolsResult, ParamHeaders, Prompt, RawObject, Resource, ResourceTemplate, Tool, meta,
+    method,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::builder::ClientBuilder;
 use crate::error::{ProtocolError, RequestError};
+use crate::exchange::Tally;
 use crate::host::Host;
 use crate::notices::{ProgressListener, ProgressReport};
 use crate::outgoing::Outgoing;
@@ -54,6 +56,17 @@ pub(crate) struct Options {
     pub(crate) on_progress: Option<ProgressListener>,
     /// Members of `_meta` that the host adds.
     pub(crate) meta: RawObject,
+    /// Whether what the client has still is not good enough.
+    pub(crate) fresh: bool,
+}
+
+impl Options {
+    /// Whether results may come from what is kept, and be kept: not when the host adds what a server may look at. A trace is for whoever
+    /// follows it.
+    pub(crate) fn may_keep(&self) -> bool {
+        let traces = [meta::TRACEPARENT, meta::TRACESTATE, meta::BAGGAGE];
+        self.meta.iter().all(|(name, _)| traces.contains(&name))
+    }
 }
 
 impl Inner {
@@ -119,10 +132,17 @@ impl Client {
         self.with(|options| options.on_progress = Some(Arc::new(listener)))
     }
 
+    /// The same client, whose requests all go to the server, whatever it has [kept](crate::CacheLimits). What comes is kept again.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        self.with(|options| options.fresh = true)
+    }
+
     /// The same client with one more member in `_meta` of the requests that are made with it: a
     /// [trace context](mrtr_protocol::meta::TRACEPARENT), for instance.
     ///
-    /// The fields of the protocol (`io.modelcontextprotocol/..`, `progressToken`) stay the client's own.
+    /// The fields of the protocol (`io.modelcontextprotocol/..`, `progressToken`) stay the client's own. With members other than a trace
+    /// context nothing is [kept](crate::CacheLimits), because a server may look at them.
     ///
     /// # Errors
     ///
@@ -138,10 +158,10 @@ impl Client {
                 "`{key}` in `_meta` is the protocol's own"
             )));
         }
-        let mut meta = self.options.meta.clone();
-        meta.insert(key, value)
+        let mut more = self.options.meta.clone();
+        more.insert(key, value)
             .map_err(|error| RequestError::Unwritable(error.to_string()))?;
-        Ok(self.with(|options| options.meta = meta))
+        Ok(self.with(|options| options.meta = more))
     }
 
     /// `server/discover`: versions, capabilities, identity. Calling it is optional. It belongs to the modern era; [`Client::server`] tells the
@@ -226,7 +246,9 @@ impl Client {
 
     /// Asks for the list of tools as far as the page that names `tool`, and remembers its arguments in headers.
     pub(crate) async fn look_up_headers(&self, tool: &str) -> Result<(), RequestError> {
+        // What was kept is what led to the headers that the server does not take.
         let (mut tools, _) = self
+            .fresh()
             .list(
                 method::TOOLS_LIST,
                 |page: ListToolsResult| (page.tools, page.next_cursor),
@@ -256,33 +278,64 @@ impl Client {
         enough: impl Fn(&[I]) -> bool,
     ) -> Result<(Vec<I>, bool), RequestError> {
         let list = async {
-            let mut all = Vec::new();
             let tally = self.tally();
-            let mut seen = HashSet::new();
-            let mut cursor: Option<String> = None;
-            for _ in 0..Self::MAX_PAGES {
-                let outgoing = match &cursor {
-                    Some(cursor) => Outgoing::new(method).with("cursor", cursor)?,
-                    None => Outgoing::new(method),
-                };
-                let answered = self.exchange_counted(&outgoing, Some(&tally)).await?;
-                let (items, next) = split(answered.complete(method)?);
-                let enough = enough(&items);
-                all.extend(items);
-                let Some(next) = next.filter(|_| !enough) else {
-                    return Ok((all, answered.is_modern));
-                };
-                if !seen.insert(next.clone()) {
-                    break;
+            let pages = self.pages(method, &split, &enough, &tally).await;
+            match pages {
+                // A cursor that was kept with its page may be none any more. All pages are asked for anew.
+                Err((RequestError::Rpc(_), true)) => {
+                    if let Some(cache) = &self.inner.host.cache {
+                        cache.forget_list(method);
+                    }
+                    let fresh = self.fresh();
+                    let pages = fresh.pages(method, &split, &enough, &tally).await;
+                    pages.map_err(|(error, _)| error)
                 }
-                cursor = Some(next);
+                pages => pages.map_err(|(error, _)| error),
             }
-            Err(ProtocolError::EndlessPages.into())
         };
         self.patience()
             .wait_for(list)
             .await
             .unwrap_or_else(|after| Err(RequestError::TimedOut { after }))
+    }
+
+    /// The pages of a list; or why not, and whether any came from what was kept.
+    async fn pages<P: DeserializeOwned, I>(
+        &self,
+        method: &'static str,
+        split: &impl Fn(P) -> (Vec<I>, Option<String>),
+        enough: &impl Fn(&[I]) -> bool,
+        tally: &Tally,
+    ) -> Result<(Vec<I>, bool), (RequestError, bool)> {
+        let mut all = Vec::new();
+        let mut seen = HashSet::new();
+        let mut cursor: Option<String> = None;
+        let mut kept = false;
+        for _ in 0..Self::MAX_PAGES {
+            let failed = |error: RequestError| (error, kept);
+            let outgoing = match &cursor {
+                Some(cursor) => Outgoing::new(method)
+                    .with("cursor", cursor)
+                    .map_err(failed)?,
+                None => Outgoing::new(method),
+            };
+            let answered = self
+                .exchange_counted(&outgoing, Some(tally))
+                .await
+                .map_err(failed)?;
+            let (items, next) = split(answered.complete(method).map_err(failed)?);
+            kept |= answered.is_kept;
+            let enough = enough(&items);
+            all.extend(items);
+            let Some(next) = next.filter(|_| !enough) else {
+                return Ok((all, answered.is_modern));
+            };
+            if !seen.insert(next.clone()) {
+                break;
+            }
+            cursor = Some(next);
+        }
+        Err((ProtocolError::EndlessPages.into(), kept))
     }
 
     /// What the last list said about a tool's arguments in headers.

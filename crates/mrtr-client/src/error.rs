@@ -206,6 +206,9 @@ pub enum ProtocolError {
     /// A session id with other than visible ASCII characters, or more than 1024 of them. The earlier era only.
     #[error("the server's session id is none that a header can carry back")]
     SessionId,
+    /// A subscription that begins with anything but its acknowledgement.
+    #[error("the server did not acknowledge the subscription before anything else")]
+    NotAcknowledged,
     /// A list whose pages repeat, or do not end.
     #[error("the server's list does not end")]
     EndlessPages,

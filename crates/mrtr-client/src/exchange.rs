@@ -8,6 +8,7 @@ use mrtr_protocol::{ProgressToken, RequestId, ResultType};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::cache::Cache;
 use crate::client::{Client, Link};
 use crate::error::{ProtocolError, RequestError};
 use crate::notices::Watch;
@@ -20,6 +21,8 @@ pub(crate) struct Answered {
     pub(crate) result: Box<RawValue>,
     /// Only a modern result says what it is; in the earlier era every result is complete.
     pub(crate) is_modern: bool,
+    /// It was not asked for: the client had it still.
+    pub(crate) is_kept: bool,
 }
 
 impl Answered {
@@ -27,6 +30,7 @@ impl Answered {
         Self {
             result,
             is_modern: true,
+            is_kept: false,
         }
     }
 
@@ -34,6 +38,7 @@ impl Answered {
         Self {
             result,
             is_modern: false,
+            is_kept: false,
         }
     }
 
@@ -116,6 +121,42 @@ impl Client {
 
     /// The same with a count of bytes that several requests share: all of their bodies together have the limit of one.
     pub(crate) async fn exchange_counted(
+        &self,
+        outgoing: &Outgoing<'_>,
+        tally: Option<&Tally>,
+    ) -> Result<Answered, RequestError> {
+        let cache = self
+            .inner
+            .host
+            .cache
+            .as_ref()
+            .filter(|_| self.options.may_keep());
+        let Some(cache) = cache else {
+            return self.over_the_wire(outgoing, tally).await;
+        };
+        let key = Cache::key(outgoing);
+        if let Some(kept) = key.as_ref().filter(|_| !self.options.fresh)
+            && let Some(result) = cache.get(kept)
+        {
+            if let Some(tally) = tally {
+                tally.take(result.get().len())?;
+            }
+            return Ok(Answered {
+                is_kept: true,
+                ..Answered::modern(result)
+            });
+        }
+        let asked = cache.asked_at();
+        let answered = self.over_the_wire(outgoing, tally).await;
+        match (&answered, key) {
+            (Ok(answered), Some(key)) => cache.put(key, asked, answered),
+            (Ok(_), None) => {}
+            (Err(error), _) => cache.doubt(outgoing, error),
+        }
+        answered
+    }
+
+    async fn over_the_wire(
         &self,
         outgoing: &Outgoing<'_>,
         tally: Option<&Tally>,

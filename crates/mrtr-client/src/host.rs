@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mrtr_protocol::{Implementation, RawObject, RequestId};
 
+use crate::cache::Cache;
 use crate::earlier::Visits;
 use crate::handler::{Handlers, ServerLabel};
 use crate::notices::Notices;
@@ -25,6 +26,7 @@ pub(crate) struct Host {
     pub(crate) notices: Arc<Notices>,
     pub(crate) thinking: Arc<Thinking>,
     pub(crate) visits: Arc<Visits>,
+    pub(crate) cache: Option<Cache>,
     ids: AtomicI64,
 }
 
@@ -46,6 +48,10 @@ impl Limits {
 }
 
 impl Host {
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "it is called once, by the builder"
+    )]
     pub(crate) fn new(
         endpoint: String,
         label: Option<String>,
@@ -54,6 +60,7 @@ impl Host {
         handlers: Handlers,
         limits: Limits,
         notices: Notices,
+        cache: Option<Cache>,
     ) -> Self {
         Self {
             endpoint,
@@ -65,6 +72,7 @@ impl Host {
             notices: Arc::new(notices),
             thinking: Thinking::new(),
             visits: Arc::default(),
+            cache,
             ids: AtomicI64::new(1),
         }
     }

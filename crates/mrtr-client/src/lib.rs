@@ -43,7 +43,9 @@
 //! | [`target`] | what a call is for, and its result | Multi Round-Trip Requests, Supported Requests |
 //! | [`pending`] | the loop by hand; a call that can be stored | the same |
 //! | [`era`] | which era a server speaks, and how that is found out | Versioning and Compatibility |
-//! | [`requests`] | who the server is, and what only the earlier era has | Discovery; 2025-11-25: Lifecycle, Ping, Logging |
+//! | [`requests`] | who the server is, completion, and what only the earlier era has | Discovery; Completion; 2025-11-25: Lifecycle, Ping, Logging |
+//! | [`listen`] | word of changes as a stream | Subscriptions; 2025-11-25: Resources |
+//! | [`cache`] | results that may be used again | Caching |
 //! | [`handler`] | who answers questions; forms | Elicitation |
 //! | [`page`] | pages to be opened | Elicitation, URL mode |
 //! | [`sampling`] | questions for a model (deprecated since 2026-07-28: a new server calls a provider itself) | Sampling |
@@ -59,6 +61,7 @@
 mod answer;
 mod ask;
 pub mod builder;
+pub mod cache;
 pub mod call;
 pub mod client;
 mod earlier;
@@ -67,6 +70,7 @@ pub mod error;
 mod exchange;
 pub mod handler;
 mod host;
+pub mod listen;
 pub mod notices;
 mod outgoing;
 mod over_http;
@@ -83,6 +87,7 @@ pub mod target;
 pub mod transport;
 
 pub use builder::{BuildError, ClientBuilder};
+pub use cache::CacheLimits;
 pub use call::Progress;
 pub use client::Client;
 pub use era::{Era, EraChoice};
@@ -90,6 +95,7 @@ pub use error::{
     Abandoned, AnswerError, CallError, ProtocolError, QuestionProblem, RequestError, RpcError,
 };
 pub use handler::{FormAnswer, FormHandler, FormQuestion, HandlerFuture, Refusal, ServerLabel};
+pub use listen::{Change, Ended, Subscription};
 /// The wire types, for what this crate does not name itself: content blocks, messages and roots for handlers to return.
 pub use mrtr_protocol as protocol;
 pub use notices::{LogMessage, ProgressReport};

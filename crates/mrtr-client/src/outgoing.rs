@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::HeaderName;
 use mrtr_protocol::jsonrpc::write_request;
+use mrtr_protocol::object::as_string;
 use mrtr_protocol::{LogLevel, ProgressToken, RawObject, RequestId, meta, method};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -72,6 +73,12 @@ impl<'a> Outgoing<'a> {
             self.round.push((name, Cow::Owned(raw(value)?)));
         }
         Ok(self)
+    }
+
+    /// A member that is a string.
+    pub(crate) fn member(&self, name: &str) -> Option<String> {
+        let (_, value) = self.members.iter().find(|(own, _)| *own == name)?;
+        as_string(value).map(Cow::into_owned)
     }
 
     /// Whether it answers a round of the modern era: no server of another era can know it.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use mrtr_protocol::earlier::SetLevelParams;
 use mrtr_protocol::{
-    DiscoverResult, Implementation, JsonObject, LogLevel, ServerCapabilities, method,
+    CompleteParams, CompleteResult, Completion, DiscoverResult, Implementation, JsonObject,
+    LogLevel, Members, ServerCapabilities, method,
 };
+use serde_json::value::to_raw_value;
 
 use crate::client::{Client, Link};
 use crate::earlier::{Session, notification};
@@ -72,6 +74,39 @@ impl Client {
             Link::Http(link) => link.era(),
             Link::Pipe(link) => link.era(),
         }
+    }
+
+    /// Suggestions for an argument of a prompt, or for a variable of a resource template.
+    ///
+    /// ```no_run
+    /// # use mrtr_client::Client;
+    /// use mrtr_client::protocol::{CompleteParams, CompletionReference};
+    /// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut typed = CompleteParams::new(CompletionReference::prompt("review"), "framework", "fla");
+    /// typed.context = vec![("language".into(), "python".into())];
+    /// println!("{:?}", client.complete(&typed).await?.values);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Wait a little after each key that is pressed: servers limit how often they are asked. `meta` of the params is not sent;
+    /// [`Client::with_meta`] is for that.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`].
+    pub async fn complete(&self, params: &CompleteParams<'_>) -> Result<Completion, RequestError> {
+        let text =
+            to_raw_value(params).map_err(|error| RequestError::Unwritable(error.to_string()))?;
+        let members =
+            Members::parse(&text).map_err(|error| RequestError::Unwritable(error.to_string()))?;
+        let outgoing = Outgoing::new(method::COMPLETION_COMPLETE)
+            .with_raw("ref", members.get("ref"))
+            .with_raw("argument", members.get("argument"))
+            .with_raw("context", members.get("context"));
+        let answered = self.exchange(&outgoing).await?;
+        let result: CompleteResult = answered.complete(method::COMPLETION_COMPLETE)?;
+        Ok(result.completion)
     }
 
     /// Whether the server is there and answers. The earlier era only: in the modern one every request stands for itself, and
@@ -158,7 +193,7 @@ impl Client {
     }
 
     /// The session that the last request was made in, or a new one.
-    async fn any_session(&self) -> Result<Arc<Session>, RequestError> {
+    pub(crate) async fn any_session(&self) -> Result<Arc<Session>, RequestError> {
         match (&self.inner.link, self.open_session_now()) {
             (_, Some(session)) => Ok(session),
             (Link::Http(link), None) => self.session(link).await,

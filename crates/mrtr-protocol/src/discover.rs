@@ -1,6 +1,8 @@
 //! `server/discover`: who the server is and what it speaks (*Discovery*).
 
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::meta::ResultMeta;
 use crate::object::{self, JsonObject, RawObject};
@@ -18,8 +20,8 @@ pub struct DiscoverResult {
     /// Guidance for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// How long this may be cached, in milliseconds. Absent reads as 0.
-    #[serde(default)]
+    /// How long this may be cached, in milliseconds. Absent or negative reads as 0.
+    #[serde(default, deserialize_with = "ttl_ms")]
     pub ttl_ms: u64,
     /// By whom it may be cached. Absent reads as private.
     #[serde(default)]
@@ -31,6 +33,17 @@ pub struct DiscoverResult {
         skip_serializing_if = "ResultMeta::is_empty"
     )]
     pub meta: ResultMeta,
+}
+
+/// `ttlMs`: a client is to take a negative one for 0 (*Caching, Time-to-Live Field*). So is any other number that is no count of
+/// milliseconds; what is no number is an error.
+pub(crate) fn ttl_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    let text = raw.get();
+    if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return Err(de::Error::custom("`ttlMs` must be a number"));
+    }
+    Ok(text.parse().unwrap_or(0))
 }
 
 /// Who may cache a result (*Caching*).
@@ -148,6 +161,32 @@ mod tests {
             r#"{"completions":[]}"#,
             r#"{"extensions":[]}"#,
         ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_that_is_no_count_is_none() {
+        let read = |ttl: &str| {
+            let text = format!(
+                r#"{{"supportedVersions":["2026-07-28"],"capabilities":{{}},"ttlMs":{ttl}}}"#
+            );
+            serde_json::from_str::<Object<DiscoverResult>>(&text)
+                .map(|Object(result)| result.ttl_ms)
+        };
+        for (ttl, expected) in [
+            ("0", 0),
+            ("60000", 60_000),
+            ("18446744073709551615", u64::MAX),
+            ("-1", 0),
+            ("-0", 0),
+            ("1.5", 0),
+            ("1e3", 0),
+            ("99999999999999999999999", 0),
+        ] {
+            assert_eq!(read(ttl).unwrap(), expected, "{ttl}");
+        }
+        for bad in ["null", "\"60000\"", "true", "[]", "{}"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

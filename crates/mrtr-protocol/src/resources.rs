@@ -140,8 +140,8 @@ pub struct ListResourcesResult {
     /// Where the next page begins; `None` on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the list may be cached, in milliseconds. Absent reads as 0.
-    #[serde(default)]
+    /// How long the list may be cached, in milliseconds. Absent or negative reads as 0.
+    #[serde(default, deserialize_with = "crate::discover::ttl_ms")]
     pub ttl_ms: u64,
     /// By whom it may be cached. Absent reads as private.
     #[serde(default)]
@@ -165,8 +165,8 @@ pub struct ListResourceTemplatesResult {
     /// Where the next page begins; `None` on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the list may be cached, in milliseconds. Absent reads as 0.
-    #[serde(default)]
+    /// How long the list may be cached, in milliseconds. Absent or negative reads as 0.
+    #[serde(default, deserialize_with = "crate::discover::ttl_ms")]
     pub ttl_ms: u64,
     /// By whom it may be cached. Absent reads as private.
     #[serde(default)]
@@ -239,8 +239,8 @@ pub struct ReadResourceResult {
     /// The contents; several where a directory was read. Never empty for a resource that does not exist: that is an error.
     #[serde(deserialize_with = "object::list")]
     pub contents: Vec<ResourceContents>,
-    /// How long it may be cached, in milliseconds. Absent reads as 0.
-    #[serde(default)]
+    /// How long it may be cached, in milliseconds. Absent or negative reads as 0.
+    #[serde(default, deserialize_with = "crate::discover::ttl_ms")]
     pub ttl_ms: u64,
     /// By whom it may be cached. Absent reads as private.
     #[serde(default)]
@@ -321,7 +321,7 @@ mod tests {
             ),
             (r#""text":"a""#, r#""text":"a","blob":"AA==""#),
             (r#""text":"a""#, r#""mimeType":"text/plain""#),
-            (r#""ttlMs":5"#, r#""ttlMs":-1"#),
+            (r#""ttlMs":5"#, r#""ttlMs":"5""#),
             (r#""ttlMs":5"#, r#""cacheScope":"Public""#),
         ] {
             assert!(good.contains(from), "{from}");

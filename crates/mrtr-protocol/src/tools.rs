@@ -103,8 +103,8 @@ pub struct ListToolsResult {
     /// Where the next page begins; `None` on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the list may be cached, in milliseconds. Absent reads as 0.
-    #[serde(default)]
+    /// How long the list may be cached, in milliseconds. Absent or negative reads as 0.
+    #[serde(default, deserialize_with = "crate::discover::ttl_ms")]
     pub ttl_ms: u64,
     /// By whom it may be cached. Absent reads as private.
     #[serde(default)]

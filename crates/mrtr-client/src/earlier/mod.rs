@@ -3,6 +3,7 @@
 //! `session` opens and closes one, `serve` takes what the server sends in it, `stream` reads responses and resumes them, `unasked` is the
 //! stream for what belongs to no request.
 
+mod listen;
 mod serve;
 mod session;
 mod stream;
@@ -12,6 +13,6 @@ mod visits;
 
 pub(crate) use self::serve::Channel;
 pub(crate) use self::session::{
-    Carrier, Core, Session, initialize_request, initialized, notification, own_name,
+    AbortOnDrop, Carrier, Core, Session, initialize_request, initialized, notification, own_name,
 };
 pub(crate) use self::visits::Visits;

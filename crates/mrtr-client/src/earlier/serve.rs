@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::session::Core;
 use crate::ask::{NoAnswer, Prompt};
 use crate::error::{Abandoned, RequestError};
+use crate::listen::Change;
 use crate::notices::{self, Origin};
 use crate::target::Target;
 
@@ -84,7 +85,10 @@ impl Channel {
                     self.core.host.visits.done(&params.elicitation_id);
                 }
             }
-            _ => self.core.host.notices.take(notification, origin),
+            _ => match Change::of(notification) {
+                Some(change) => self.core.listeners.changed(&change),
+                None => self.core.host.notices.take(notification, origin),
+            },
         }
     }
 

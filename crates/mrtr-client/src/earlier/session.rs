@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use super::listen::Listeners;
 use super::stream;
 use crate::era::{Era, latest};
 use crate::error::{ProtocolError, RequestError};
@@ -26,7 +27,7 @@ use crate::outgoing::Outgoing;
 use crate::over_http::Endpoint;
 use crate::over_stdio::pipe::Shared;
 use crate::requests::set_level;
-use crate::transport::ResponseBody;
+use crate::transport::{ResponseBody, TransportError};
 
 /// How long a session waits for the server's word on the stream for what it sends unasked.
 const UNASKED_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(super) kinds: KindSet,
     pub(super) carrier: Carrier,
     over: AtomicBool,
+    /// Who listens for changes.
+    pub(super) listeners: Listeners,
     /// The server's requests that are being answered.
     pub(super) open: Mutex<HashMap<RequestId, AbortHandle>>,
 }
@@ -139,8 +142,9 @@ impl Core {
     }
 
     /// The server does not know the session any more, or the connection is gone.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&self, why: RequestError) {
         self.over.store(true, Ordering::Relaxed);
+        self.listeners.end(why);
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -212,6 +216,7 @@ impl Session {
                 .collect(),
             carrier,
             over: AtomicBool::new(false),
+            listeners: Listeners::default(),
             open: Mutex::default(),
         };
         Self {
@@ -247,7 +252,7 @@ impl Session {
         let (answered, answer) = oneshot::channel();
         {
             let mut task = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
-            if task.is_some() {
+            if task.as_ref().is_some_and(|task| !task.0.is_finished()) {
                 return;
             }
             let reading = super::unasked::read(Arc::clone(&self.core), answered);
@@ -260,6 +265,10 @@ impl Session {
     /// The server's requests may come, on this connection.
     pub(crate) fn begin_on(&self, pipe: &Shared) {
         pipe.begin(&self.core);
+    }
+
+    pub(super) fn listeners(&self) -> &Listeners {
+        &self.core.listeners
     }
 
     /// Whether a request can be one of a session.
@@ -300,7 +309,8 @@ impl Session {
 
     /// Ends the session, and tells the server so if it can lose one.
     pub(crate) async fn close(&self) {
-        self.core.end();
+        let why = TransportError::interrupted("the client was closed");
+        self.core.end(why.into());
         drop(
             self.unasked
                 .lock()

@@ -151,7 +151,7 @@ impl Call<'_> {
     fn is_lost(&self, carrier: &HttpCarrier, status: StatusCode) -> bool {
         let lost = status == StatusCode::NOT_FOUND && carrier.has_id();
         if lost {
-            self.core.end();
+            self.core.end(RequestError::SessionLost);
         }
         lost
     }
@@ -288,7 +288,7 @@ pub(super) async fn resume(
                 Err(status) if status.is_server_error() => {}
                 Err(status) => {
                     if status == StatusCode::NOT_FOUND && carrier.has_id() {
-                        core.end();
+                        core.end(RequestError::SessionLost);
                     }
                     tracing::debug!(%status, "the stream cannot be resumed");
                     return None;

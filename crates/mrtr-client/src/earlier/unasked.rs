@@ -10,18 +10,26 @@ use super::serve::Channel;
 use super::session::{Carrier, Core};
 use super::stream::events;
 use super::tries::Tries;
+use crate::error::RequestError;
 use crate::notices::Origin;
 use crate::sse::SseReader;
 use crate::transport::ResponseBody;
 
-/// Reads until the server has no such stream (405), does not know the session, or was asked too often in vain. `answered` is dropped once
-/// the server has said whether there is a stream.
+/// Reads until the server has no such stream (405), does not know the session, or was asked too often in vain. Whoever listens is told then.
+/// `answered` is dropped once the server has said whether there is a stream.
 pub(super) async fn read(core: Arc<Core>, answered: oneshot::Sender<()>) {
+    let why = read_to_the_end(&core, answered).await;
+    tracing::debug!(%why, "the server has no stream for what it sends unasked");
+    core.listeners.end(why);
+}
+
+async fn read_to_the_end(core: &Arc<Core>, answered: oneshot::Sender<()>) -> RequestError {
     let Carrier::Http(carrier) = &core.carrier else {
-        return;
+        return RequestError::NoResponse;
     };
-    let mut channel = Channel::new(&core, None);
-    let mut reader = SseReader::new(core.host.limits.max_response_bytes);
+    let mut channel = Channel::new(core, None);
+    let limit = core.host.limits.max_response_bytes;
+    let mut reader = SseReader::new(limit);
     let mut tries = Tries::new();
     let mut answered = Some(answered);
     loop {
@@ -30,33 +38,32 @@ pub(super) async fn read(core: Arc<Core>, answered: oneshot::Sender<()>) {
             .and_then(|id| http::HeaderValue::from_bytes(id).ok());
         let response = carrier.get(last).await;
         answered.take();
-        match response {
+        let failed = match response {
             Ok(response) => match events(response) {
                 Ok(body) => {
                     tries.connected();
                     reader.reconnect();
-                    if read_events(&mut channel, &core, &mut reader, &mut tries, body)
+                    if read_events(&mut channel, core, &mut reader, &mut tries, body)
                         .await
                         .is_err()
                     {
-                        tracing::warn!("the server's stream holds an event that is too large");
-                        return;
+                        return RequestError::TooLarge { limit };
                     }
+                    RequestError::NoResponse
                 }
-                Err(status) if status.is_server_error() => {}
+                Err(status) if status.is_server_error() => RequestError::Http { status },
                 Err(status) => {
                     if status == StatusCode::NOT_FOUND && carrier.has_id() {
-                        core.end();
+                        core.end(RequestError::SessionLost);
                     }
-                    tracing::debug!(%status, "the server has no stream for what it sends unasked");
-                    return;
+                    return RequestError::Http { status };
                 }
             },
-            Err(error) => tracing::debug!(%error, "no stream for what the server sends unasked"),
-        }
+            Err(error) => error,
+        };
         match tries.pause(reader.retry()) {
             Some(pause) => tokio::time::sleep(pause).await,
-            None => return,
+            None => return failed,
         }
     }
 }

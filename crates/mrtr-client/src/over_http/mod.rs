@@ -1,5 +1,6 @@
 //! Streamable HTTP: the endpoint, what it speaks, and what both eras share in reading a response.
 
+mod listen;
 mod modern;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::earlier::Session;
 use crate::era::{Era, EraChoice, Verdict};
 use crate::error::{ProtocolError, RequestError, RpcError};
 use crate::exchange::{Answered, Tally};
+use crate::listen::Change;
 use crate::outgoing::Outgoing;
 use crate::transport::{ResponseBody, Transport, TransportError};
 
@@ -257,6 +259,10 @@ impl Client {
             .await
             .unwrap_or_else(|after| Err(RequestError::TimedOut { after }));
         let session = Arc::new(opened.map_err(|error| RequestError::Handshake(Box::new(error)))?);
+        if let Some(cache) = &self.inner.host.cache {
+            // What a modern server said at this place is not what this one says.
+            cache.changed(&Change::Missed);
+        }
         link.remember(Known::InSession(Arc::clone(&session)));
         self.opened(&session).await;
         Ok(session)

@@ -51,7 +51,7 @@ impl Client {
         ticket.wait_for(answer).await
     }
 
-    async fn read(
+    pub(super) async fn read(
         &self,
         id: &RequestId,
         response: http::Response<ResponseBody>,

@@ -2,6 +2,7 @@
 //! is spoken on it (*stdio, Backward Compatibility*).
 
 pub(crate) mod lines;
+mod listen;
 pub(crate) mod pipe;
 
 use std::fmt;
@@ -388,6 +389,22 @@ impl Client {
             && let Err(error) = self.on_the_pipe(connection, &outgoing, None, false).await
         {
             tracing::warn!(%error, "the server was not told which log messages are wanted");
+        }
+    }
+
+    /// Sends a request in the session of this connection, if it is the one that is meant.
+    pub(crate) async fn in_this_session(
+        &self,
+        link: &PipeLink,
+        session: &Session,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<(), RequestError> {
+        match link.now() {
+            Some(connection) if !session.is_over() => self
+                .on_the_pipe(&connection, outgoing, None, false)
+                .await
+                .map(drop),
+            _ => Err(RequestError::SessionLost),
         }
     }
 

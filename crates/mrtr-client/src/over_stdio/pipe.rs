@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use mrtr_protocol::jsonrpc::write_notification;
-use mrtr_protocol::{CancelledParams, Incoming, RequestId, Response, method, strict};
+use mrtr_protocol::{CancelledParams, Incoming, Notification, RequestId, Response, method, strict};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,7 +16,8 @@ use super::lines::{Line, Lines};
 use crate::earlier::{Channel, Core};
 use crate::error::{ProtocolError, RequestError};
 use crate::host::Host;
-use crate::notices::Origin;
+use crate::listen::{Listening, subscription_of};
+use crate::notices::{self, Origin};
 use crate::over_http::outcome;
 use crate::process::Running;
 use crate::transport::TransportError;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     waiting: Mutex<Waiting>,
     /// The session, once `initialize` was answered: before that the server may ask nothing.
     session: Mutex<Option<Arc<Core>>>,
+    /// The subscriptions that are open, by the id that their messages name.
+    listening: Mutex<HashMap<RequestId, Arc<Listening>>>,
     /// Whether anything that makes sense was ever read.
     spoke: AtomicBool,
 }
@@ -70,6 +73,7 @@ impl Pipe {
             closing,
             waiting: Mutex::default(),
             session: Mutex::default(),
+            listening: Mutex::default(),
             spoke: AtomicBool::new(false),
         });
         let (ended, gone) = watch::channel(false);
@@ -185,9 +189,44 @@ impl Shared {
         };
         drop(open);
         if let Some(session) = self.session() {
-            session.end();
+            session.end(broken());
         }
         self.closing.send_replace(true);
+    }
+
+    fn listening(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Listening>>> {
+        self.listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Messages that name this request are for this subscription.
+    pub(super) fn listen(&self, id: &RequestId, listening: &Arc<Listening>) {
+        self.listening().insert(id.clone(), Arc::clone(listening));
+    }
+
+    /// Nobody listens any more, and the server is told unless it has ended the subscription itself.
+    pub(super) fn listen_no_more(self: &Arc<Self>, id: &RequestId) {
+        self.listening().remove(id);
+        let open = self.waiting().open.remove(id).is_some();
+        if open {
+            self.cancel(id);
+        }
+    }
+
+    /// Takes a notification of the modern era.
+    fn notified(&self, notification: &Notification<'_>) {
+        let id = match notification.method.as_ref() {
+            method::CANCELLED => {
+                notices::params::<CancelledParams>(notification).map(|params| params.request_id)
+            }
+            _ => subscription_of(notification),
+        };
+        let listening = id.and_then(|id| self.listening().get(&id).cloned());
+        match listening {
+            Some(listening) => listening.take(notification),
+            None => self.host.notices.take(notification, Origin::Channel),
+        }
     }
 
     fn session(&self) -> Option<Arc<Core>> {
@@ -436,7 +475,7 @@ async fn take(
                 channel.take(incoming, Origin::Channel).await
             }
             (None, Incoming::Notification(notification)) => {
-                shared.host.notices.take(&notification, Origin::Channel);
+                shared.notified(&notification);
                 None
             }
             // The specification forbids it on either side: no request on this channel, and no response from a client.

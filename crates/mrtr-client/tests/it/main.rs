@@ -6,9 +6,12 @@
     reason = "helpers of tests panic"
 )]
 
+mod cache;
 mod calls;
+mod completion;
 mod earlier;
 mod eras;
+mod listen;
 mod lists;
 mod pages;
 mod param_headers;

@@ -4,4 +4,5 @@ mod pages_first;
 mod questions;
 mod resuming;
 mod sessions;
+mod subscriptions;
 mod unasked;

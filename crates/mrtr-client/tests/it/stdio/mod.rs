@@ -2,7 +2,7 @@
 
 mod eras;
 mod framing;
-mod peer;
+pub(crate) mod peer;
 #[cfg(unix)]
 mod processes;
 mod requests;
