@@ -5,7 +5,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mrtr_client::{CallError, Client, Era, ServerProcess, Stderr};
+use mrtr_client::{CallError, Change, Client, Ended, Era, ServerProcess, Stderr};
+use mrtr_protocol::SubscriptionFilter;
 use serde_json::json;
 
 /// What answers the probe and every call, in POSIX shell; `$before` runs before a call is answered.
@@ -17,6 +18,9 @@ fn server(before: &str, at_end: &str) -> ServerProcess {
             case "$line" in
                 *'"server/discover"'*)
                     printf '{{"jsonrpc":"2.0","id":%s,"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{}},"ttlMs":0,"cacheScope":"private"}}}}\n' "$id" ;;
+                *'"subscriptions/listen"'*)
+                    printf '{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":%s}},"notifications":{{"toolsListChanged":true}}}}}}\n' "$id"
+                    printf '{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":%s}}}}}}\n' "$id" ;;
                 *'"tools/call"'*)
                     {before}
                     printf '{{"jsonrpc":"2.0","id":%s,"result":{{"resultType":"complete","content":[{{"type":"text","text":"%s"}}]}}}}\n' "$id" "$$" ;;
@@ -156,6 +160,27 @@ async fn a_child_that_dies_is_started_again_and_no_call_is_repeated() {
     until_gone(first).await;
     client.close().await;
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A server holds nothing of a subscription when it is started again, so it is subscribed to anew.
+#[tokio::test]
+async fn a_subscription_breaks_with_its_process_and_is_opened_anew_with_the_next() {
+    let before = r#"case "$line" in *'"die":true'*) kill -9 $$ ;; esac"#;
+    let client = Client::stdio("shell", server(before, "")).build().unwrap();
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
+    for _ in 0..2 {
+        let mut subscription = client.listen(filter.clone()).await.unwrap();
+        assert_eq!(subscription.next().await.unwrap(), Change::ToolsList);
+        client
+            .call_tool("t", json!({"die": true}))
+            .await
+            .unwrap_err();
+        assert!(matches!(subscription.next().await, Err(Ended::Broken(_))));
+    }
+    client.close().await;
 }
 
 #[tokio::test]
