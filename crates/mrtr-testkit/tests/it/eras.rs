@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mrtr_client::{Client, ClientBuilder, Era, EraChoice, FormAnswer, FormQuestion, Refusal};
-use mrtr_server::Principal;
+use mrtr_client::{
+    Change, Client, ClientBuilder, Era, EraChoice, FormAnswer, FormQuestion, Refusal,
+};
+use mrtr_protocol::SubscriptionFilter;
+use mrtr_server::{Principal, Server, resource};
 use mrtr_testkit::{Effects, Harness};
 use serde_json::json;
 
@@ -14,13 +17,31 @@ async fn yes(_: FormQuestion) -> Result<FormAnswer, Refusal> {
     Ok(FormAnswer::Accept(json!({"ok": true})))
 }
 
+/// A bank that announces what changes there.
+fn open(effects: &Effects) -> Server {
+    bank::server(bank::hmac(), effects, |server, _| {
+        server
+            .announces_changes()
+            .resource(resource("bank://rates", async || "5 %"))
+    })
+}
+
 /// A client of a new server by each way, and the effects there.
 fn ways() -> Vec<(&'static str, ClientBuilder, Effects)> {
+    servers()
+        .into_iter()
+        .map(|(way, client, effects, _)| (way, client, effects))
+        .collect()
+}
+
+fn servers() -> Vec<(&'static str, ClientBuilder, Effects, Server)> {
     let effects = Effects::new();
-    let harness = Harness::new(bank::server(bank::hmac(), &effects, |server, _| server));
+    let served_over_http = open(&effects);
+    let harness = Harness::new(served_over_http.clone());
     let over_http = harness.by("alice").client();
     let effects_of_lines = Effects::new();
-    let server = bank::server(bank::hmac(), &effects_of_lines, |server, _| server);
+    let server = open(&effects_of_lines);
+    let served_over_lines = server.clone();
     let (reader, into_client) = tokio::io::duplex(64 * 1024);
     let (from_client, writer) = tokio::io::duplex(64 * 1024);
     tokio::spawn(async move {
@@ -31,13 +52,10 @@ fn ways() -> Vec<(&'static str, ClientBuilder, Effects)> {
             .await
             .unwrap();
     });
+    let over_lines = Client::pipe("bank", reader, writer);
     vec![
-        ("HTTP", over_http, effects),
-        (
-            "lines",
-            Client::pipe("bank", reader, writer),
-            effects_of_lines,
-        ),
+        ("HTTP", over_http, effects, served_over_http),
+        ("lines", over_lines, effects_of_lines, served_over_lines),
     ]
 }
 
@@ -105,6 +123,34 @@ async fn who_cannot_be_asked_is_told_so_in_either_era() {
                 "{way} {era:?}"
             );
             assert_eq!(effects.count("charge"), 0, "{way} {era:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn word_of_a_change_reaches_who_asked_for_it() {
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        resource_subscriptions: vec!["bank://rates".to_owned()],
+        ..SubscriptionFilter::default()
+    };
+    for era in [EraChoice::Modern, EraChoice::Earlier] {
+        for (way, client, _, server) in servers() {
+            let client = client.era(era).build().unwrap();
+            let mut subscription = client.listen(filter.clone()).await.unwrap();
+            assert_eq!(*subscription.acknowledged(), filter, "{way} {era:?}");
+            server.changes().prompts();
+            server.changes().resource("bank://rates");
+            let rates = Change::Resource {
+                uri: "bank://rates".to_owned(),
+            };
+            assert_eq!(subscription.next().await.unwrap(), rates, "{way} {era:?}");
+            server.changes().tools();
+            assert_eq!(
+                subscription.next().await.unwrap(),
+                Change::ToolsList,
+                "{way} {era:?}"
+            );
         }
     }
 }
