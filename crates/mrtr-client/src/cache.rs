@@ -257,7 +257,7 @@ mod tests {
         assert!(cache.get(&key).is_none());
         assert_eq!(
             cache.lock().bytes,
-            0 + answered(json!({"resultType": "complete", "ttlMs": u64::MAX}))
+            answered(json!({"resultType": "complete", "ttlMs": u64::MAX}))
                 .result
                 .get()
                 .len()
