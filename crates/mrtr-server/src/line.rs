@@ -31,6 +31,8 @@ pub(crate) struct Line {
     questions: Arc<Questions>,
     /// The call is cancelled: what is answered from here on comes too late.
     cancelled: CancellationToken,
+    /// The session takes no more answers, because the server is shutting down.
+    winding_up: CancellationToken,
 }
 
 impl Line {
@@ -39,13 +41,20 @@ impl Line {
         outbox: Outbox,
         questions: Arc<Questions>,
         cancelled: CancellationToken,
+        winding_up: CancellationToken,
     ) -> Self {
         Self {
             revision,
             outbox,
             questions,
             cancelled,
+            winding_up,
         }
+    }
+
+    /// Resolves when nobody will be able to answer any more.
+    pub(crate) async fn winds_up(&self) {
+        self.winding_up.cancelled().await;
     }
 
     /// Sends a question; its answer goes to `cell`. `None`: it cannot be sent.

@@ -391,6 +391,11 @@ impl Reply {
                 "its question could not be sent to the client",
                 standing,
             ),
+            End::WindingUp => Self::stopped(
+                handler,
+                "the server is shutting down, and nobody can answer its question any more",
+                standing,
+            ),
             End::Unanswered => {
                 Self::stopped(handler, "nobody answered its question in time", standing)
             }

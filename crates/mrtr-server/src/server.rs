@@ -23,12 +23,13 @@ use crate::hub::Hub;
 use crate::limits::Limits;
 use crate::pace::Pace;
 
-/// An MCP server of revision 2026-07-28. Cheap to clone; clones are the same server.
+/// An MCP server of revision 2026-07-28, and of the earlier era for clients that open with `initialize`. Cheap to clone; clones are
+/// the same server.
 ///
 /// It is mounted with [`router`](Self::router), run with [`serve`](Self::serve), or called directly as a
 /// `tower::Service`.
 ///
-/// It holds nothing between the rounds of a flow: what must be remembered travels in the sealed state, and what must happen
+/// In the modern era it holds nothing between the rounds of a flow: what must be remembered travels in the sealed state, and what must happen
 /// once is recorded in the ledger. Any instance with the same keys, ledger and audience can finish a call.
 #[derive(Clone)]
 pub struct Server {

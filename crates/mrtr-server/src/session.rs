@@ -45,6 +45,8 @@ pub(crate) struct Session {
     log: Arc<Mutex<LogLevel>>,
     /// What the client is told of, where changes are announced.
     changes: Option<Subscription>,
+    /// The server is shutting down: calls go on, and questions do not.
+    winding_up: CancellationToken,
 }
 
 impl Session {
@@ -83,6 +85,7 @@ impl Session {
             questions: Arc::default(),
             log: Arc::new(Mutex::new(LogLevel::Info)),
             changes,
+            winding_up: CancellationToken::new(),
         };
         let mut result =
             InitializeResult::new(revision, inner.capabilities.clone(), inner.info.clone());
@@ -95,6 +98,11 @@ impl Session {
             )
         })?;
         Ok((session, result))
+    }
+
+    /// Ends what waits for a person: nobody will be able to answer. What works goes on.
+    pub(crate) fn wind_up(&self) {
+        self.winding_up.cancel();
     }
 
     pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
@@ -163,6 +171,7 @@ impl Session {
             Arc::clone(&outbox),
             Arc::clone(&self.questions),
             cancelled,
+            self.winding_up.clone(),
         );
         let requester = Requester {
             principal: self.principal.clone(),

@@ -286,12 +286,12 @@ impl Job {
         mut run: Run<T>,
         rounds: &mut u32,
     ) -> Finish<T> {
-        if cell.line.is_none() {
+        let Some(line) = &cell.line else {
             return run.await;
-        }
-        let lifetime = self.handler.lifetime;
-        let mut deadline = pin!(sleep(lifetime));
+        };
+        let mut deadline = pin!(sleep(self.patience()));
         let mut cancelled = pin!(self.cancelled.cancelled());
+        let mut winds_up = pin!(line.winds_up());
         let mut over = false;
         loop {
             // Who waits for a person is ended by the time that passes, and by a client that has gone; who works is not.
@@ -305,6 +305,8 @@ impl Job {
                     }
                     if cancelled.as_mut().poll(cx).is_ready() {
                         cell.end(End::Cancelled);
+                    } else if winds_up.as_mut().poll(cx).is_ready() {
+                        cell.end(End::WindingUp);
                     } else if deadline.as_mut().poll(cx).is_ready() {
                         cell.end(End::Unanswered);
                     } else {
@@ -325,11 +327,21 @@ impl Job {
             } else if self.is_over() {
                 cell.end(End::OpenTooLong);
             } else if cell.put(open) {
-                deadline.set(sleep(lifetime));
+                deadline.set(sleep(self.patience()));
             } else {
                 cell.end(End::NotPut);
             }
         }
+    }
+
+    /// How long a question that is put now may wait for its answer: as long as a state could be answered.
+    fn patience(&self) -> Duration {
+        let lifetime = self.handler.lifetime;
+        let left = self
+            .flow
+            .as_ref()
+            .map(|(frame, _)| frame.flow_exp.saturating_since(self.inner.clock.now()));
+        left.map_or(lifetime, |left| left.min(lifetime))
     }
 
     /// Whether the flow's time is over, so that nothing more can be asked in it.

@@ -1,7 +1,8 @@
 //! The state of one run of one body, shared by the runtime that polls it and the `Flow` that it holds.
 //!
-//! Everything here happens inside a poll of the body, on the thread that polls it; the mutex is never held across an await
-//! and never contended but by misuse (a `Flow` moved to another task), which is exactly what [`FlowCell::enter`] detects.
+//! What a handler does happens inside a poll of the body, on the thread that polls it; anything else is misuse (a `Flow` moved to
+//! another task), which is exactly what [`FlowCell::enter`] detects. The one call from elsewhere is [`FlowCell::answered`], by the
+//! request that brings an answer in the earlier era. The mutex is never held across an await, nor while the line's is taken.
 
 use std::borrow::Cow;
 use std::cell::Cell;

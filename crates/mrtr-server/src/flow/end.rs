@@ -61,6 +61,8 @@ pub(crate) enum End {
     OpenTooLong,
     /// The earlier era: the question could not be sent.
     NotPut,
+    /// The earlier era: the server is shutting down, and nobody can answer any more.
+    WindingUp,
     /// The earlier era: nobody answered in time.
     Unanswered,
     /// The earlier era: the client answered with an error.

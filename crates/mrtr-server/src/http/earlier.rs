@@ -11,7 +11,7 @@ use http::header::{ACCEPT, ALLOW};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mrtr_protocol::earlier::EarlierRevision;
-use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_result};
+use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_batch, write_error, write_result};
 use mrtr_protocol::{
     EnvelopeError, ErrorObject, Incoming, REVISION, Request, code, headers, method,
 };
@@ -105,6 +105,25 @@ impl Sessions {
     fn remove(&self, id: &str) {
         if let Some(open) = self.table().remove(id) {
             open.close();
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Open>> {
+        self.table().values().cloned().collect()
+    }
+
+    /// Ends what waits for a person in any of them, and the streams that no call needs. What works goes on.
+    pub(crate) fn wind_up(&self) {
+        for open in self.all() {
+            open.session.wind_up();
+            open.streams.end_standalone();
+        }
+    }
+
+    /// Resolves when no call runs in the sessions that are open now.
+    pub(crate) async fn ended(&self) {
+        for open in self.all() {
+            open.session.calls.ended().await;
         }
     }
 
@@ -291,20 +310,40 @@ async fn receive(
     messages: Vec<Result<Incoming<'_>, EnvelopeError>>,
     batched: bool,
 ) -> Result<HttpReply, Refused> {
-    let mut requests = Vec::new();
+    let mut running = Vec::new();
+    let mut refused = Vec::new();
     let mut unknown = false;
     for message in messages {
-        match message {
-            Ok(Incoming::Request(request)) => requests.push(request),
-            Ok(Incoming::Notification(notification)) => open.session.notified(&notification),
-            Ok(Incoming::Response(response)) => unknown |= !open.session.answered(response),
+        let fault = match message {
+            Ok(Incoming::Request(request)) => match open.session.calls.place(&request.id) {
+                Ok(place) => {
+                    running.push((request, place));
+                    continue;
+                }
+                Err(no_place) => {
+                    Refused::bad(&request.id, code::INVALID_REQUEST, no_place.to_string())
+                }
+            },
+            Ok(Incoming::Notification(notification)) => {
+                open.session.notified(&notification);
+                continue;
+            }
+            Ok(Incoming::Response(response)) => {
+                unknown |= !open.session.answered(response);
+                continue;
+            }
             Err(error) => {
                 let (id, error) = (error.id().cloned(), error.to_error_object());
-                return Err(Refused::new(StatusCode::BAD_REQUEST, id, error));
+                Refused::new(StatusCode::BAD_REQUEST, id, error)
             }
+        };
+        if !batched {
+            return Err(fault);
         }
+        // One bad message spoils no other of its batch.
+        refused.push(write_error(fault.0.id.as_ref(), &fault.0.error));
     }
-    if requests.is_empty() {
+    if running.is_empty() && refused.is_empty() {
         return if unknown {
             Err(Refused::by_status(
                 StatusCode::BAD_REQUEST,
@@ -314,15 +353,11 @@ async fn receive(
             Ok(accepted())
         };
     }
-    let mut places = Vec::new();
-    for request in &requests {
-        let place = open.session.calls.place(&request.id);
-        places.push(place.map_err(|no_place| {
-            Refused::bad(&request.id, code::INVALID_REQUEST, no_place.to_string())
-        })?);
+    let stream = open.streams.open(running.len() + refused.len());
+    for error in refused {
+        stream.respond(Some(error));
     }
-    let stream = open.streams.open(requests.len());
-    for (request, place) in requests.into_iter().zip(places) {
+    for (request, place) in running {
         let (inner, open, stream) = (Arc::clone(inner), Arc::clone(open), Arc::clone(&stream));
         let (id, name) = (request.id.clone(), request.method.into_owned());
         let params = request.params.map(RawValue::to_owned);
@@ -360,18 +395,10 @@ async fn receive(
 }
 
 fn in_json(responses: Vec<Vec<u8>>, batched: bool) -> Vec<u8> {
-    if !batched {
-        return responses.into_iter().next().unwrap_or_default();
+    if batched {
+        return write_batch(responses.iter().map(Vec::as_slice)).unwrap_or_default();
     }
-    let mut array = vec![b'['];
-    for (n, response) in responses.iter().enumerate() {
-        if n > 0 {
-            array.push(b',');
-        }
-        array.extend_from_slice(response);
-    }
-    array.push(b']');
-    array
+    responses.into_iter().next().unwrap_or_default()
 }
 
 /// The session that the request names, which must be the caller's own.

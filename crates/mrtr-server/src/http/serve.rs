@@ -48,7 +48,8 @@ impl Server {
 
     /// Serves `/mcp` on this listener until `shutdown` resolves, then lets calls finish.
     ///
-    /// A call that holds a claim is carried to its settling, even when its connection has gone. All of it together takes
+    /// A call of the earlier era that waits for a person ends with an error that says so: nobody could answer it any more. Its
+    /// sessions end when their calls have. A call that holds a claim is carried to its settling, even when its connection has gone. All of it together takes
     /// [`Limits::shutdown`](crate::Limits::shutdown) at most; then connections are cut. Connections are limited in number,
     /// a request's head and an unread answer in time.
     ///
@@ -81,15 +82,17 @@ impl Server {
         drop(listener);
         // Whoever subscribes from here on is told at once that it is over.
         let _closing = self.inner.hub.closing();
-        self.close();
+        self.inner.sessions.wind_up();
         let ended = async {
             graceful.shutdown().await;
             while connections.join_next().await.is_some() {}
+            self.inner.sessions.ended().await;
             self.settled().await;
         };
         if tokio::time::timeout(limits.shutdown, ended).await.is_err() {
             tracing::error!(patience = ?limits.shutdown, "calls did not end in time; their connections are cut, and what is not settled is unknown");
         }
+        self.close();
         Ok(())
     }
 

@@ -20,6 +20,10 @@ use crate::session::Session;
 /// Most bytes that one stream keeps, beside its responses.
 const STREAM_BYTES: usize = 1 << 20;
 
+/// Most bytes that are kept of what belongs to no request. Whoever begins anew is told all of that again, which does no harm: each
+/// says "look again", and one that was lost with its connection would be missed.
+const STANDALONE_BYTES: usize = 16 << 10;
+
 /// Streams that are kept after their last message, for clients that did not see it, and most bytes of all of them.
 const ENDED: usize = 16;
 const ENDED_BYTES: usize = 256 << 10;
@@ -127,6 +131,14 @@ impl Streams {
         table.ended.retain(|id| *id != stream.id);
     }
 
+    /// Ends the stream of what belongs to no request; those of requests end with them.
+    pub(super) fn end_standalone(&self) {
+        let standalone = self.standalone();
+        let mut log = standalone.log();
+        log.expected = Some(0);
+        log.wake();
+    }
+
     /// Ends all streams: their readers see the end.
     pub(super) fn end(&self) {
         let mut table = self.table();
@@ -187,7 +199,11 @@ impl Log {
     }
 
     fn push(&mut self, message: Vec<u8>, is_response: bool) {
-        while self.bytes + message.len() > STREAM_BYTES {
+        let most = match self.expected {
+            None => STANDALONE_BYTES,
+            Some(_) => STREAM_BYTES,
+        };
+        while self.bytes + message.len() > most {
             let Some(oldest) = self.events.iter().position(|event| !event.is_response) else {
                 break;
             };
@@ -276,6 +292,7 @@ impl Stream {
         let mut log = self.log();
         log.reader += 1;
         log.is_read = true;
+
         // A reader before this one ends.
         log.wake();
         Reader {
@@ -401,5 +418,50 @@ mod tests {
         let mut reader = streams.standalone().read(None, false);
         let polled = reader.poll_event(&mut Context::from_waker(Waker::noop()));
         assert_eq!(polled, Poll::Ready(None));
+    }
+
+    fn events(reader: &mut Reader) -> usize {
+        let mut cx = Context::from_waker(Waker::noop());
+        std::iter::from_fn(|| match reader.poll_event(&mut cx) {
+            Poll::Ready(event) => event,
+            Poll::Pending => None,
+        })
+        .count()
+    }
+
+    #[test]
+    fn a_stream_that_nobody_reads_keeps_so_much_and_its_response() {
+        let streams = Streams::default();
+        let stream = streams.open(1);
+        for _ in 0..20 {
+            assert!(stream.send(vec![b'x'; STREAM_BYTES / 10]));
+        }
+        assert!(stream.log().bytes <= STREAM_BYTES);
+        assert!(!stream.send(vec![b'x'; STREAM_BYTES + 1]));
+        stream.respond(Some(b"the response".to_vec()));
+        assert!(!stream.send(b"after it".to_vec()));
+        assert_eq!(stream.log().events.len(), 10);
+        let mut reader = stream.read(None, false);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut last = Vec::new();
+        while let Poll::Ready(Some(event)) = reader.poll_event(&mut cx) {
+            last = event;
+        }
+        assert!(String::from_utf8(last).unwrap().contains("the response"));
+    }
+
+    #[test]
+    fn what_belongs_to_no_request_is_kept_within_bounds_and_told_from_where_it_was_left() {
+        let streams = Streams::default();
+        for _ in 0..3 {
+            assert!(streams.standalone().send(b"{}".to_vec()));
+        }
+        assert_eq!(events(&mut streams.standalone().read(None, false)), 3);
+        let seen = "0-1".parse().unwrap();
+        assert_eq!(events(&mut streams.standalone().read(Some(seen), false)), 2);
+        for _ in 0..100 {
+            streams.standalone().send(vec![b'x'; STANDALONE_BYTES / 10]);
+        }
+        assert!(streams.standalone().log().bytes <= STANDALONE_BYTES);
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use mrtr_ledger::Account;
-use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_error};
+use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_batch, write_error};
 use mrtr_protocol::notification::CancelledParams;
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
@@ -54,7 +54,8 @@ impl Server {
     /// Each message is one line of at most [`Limits::body`](crate::Limits::body) bytes; longer ones are refused and skipped. Whose calls
     /// these are is said by `principal`: nothing that is read can change it, and the builder's authenticator is not asked.
     ///
-    /// **Not guaranteed:** that nobody else writes to the same place; [`serve_stdio`](Self::serve_stdio) sees to that for standard
+    /// **Not guaranteed:** that this connection's end waits for its own calls alone: what other clients of the same server have recorded
+    /// and not settled is waited for too, for as long. Nor that nobody else writes to the same place; [`serve_stdio`](Self::serve_stdio) sees to that for standard
     /// output.
     ///
     /// # Errors
@@ -393,15 +394,11 @@ impl Connection {
         }
         let out = self.out.clone();
         tokio::spawn(async move {
-            let mut batch = Vec::new();
+            let mut responses = Vec::new();
             for answer in running {
-                if let Ok(Some(response)) = answer.await {
-                    batch.push(if batch.is_empty() { b'[' } else { b',' });
-                    batch.extend_from_slice(&response);
-                }
+                responses.extend(answer.await.ok().flatten());
             }
-            if !batch.is_empty() {
-                batch.push(b']');
+            if let Some(batch) = write_batch(responses.iter().map(Vec::as_slice)) {
                 let _ = out.send(batch).await;
             }
         });
@@ -444,6 +441,10 @@ impl Connection {
                     session
                         .answer(&inner, outbox, cancelled, &name, params.as_deref())
                         .await
+                }
+                // The earlier era may be pinged before it is opened.
+                (None, None) if name == method::PING && !modern && inner.earlier_era => {
+                    Reply::nothing().in_earlier_era()
                 }
                 (None, None) if name == method::SUBSCRIPTIONS_LISTEN && inner.announces => {
                     let opened = subscribe(&inner, requester, &id, params.as_deref());

@@ -766,3 +766,104 @@ async fn a_choice_with_titles_is_spelt_as_the_session_s_revision_has_it() {
         assert_eq!(text(&call.message().await), "large", "{version}");
     }
 }
+
+/// Works for a while, and asks nothing.
+async fn works(State(effects): State<Effects>) -> &'static str {
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    effects.happen();
+    "worked"
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_calls_finish_and_ends_questions() {
+    let bank = Bank::with(|builder| builder.tool(tool("works", works)));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = bank.server.clone();
+    let serving =
+        tokio::spawn(async move { server.serve(listener, async { drop(stopped.await) }).await });
+    let session = Session::open(&bank.server, everything()).await;
+    let mut standalone = session.get(None).await;
+    let mut asking = session.call(1, "transfer", transfer()).await;
+    asking.message().await;
+    let working = tokio::spawn({
+        let session = session.clone();
+        async move { session.call(2, "works", json!({})).await.json().await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stop.send(()).unwrap();
+    assert_eq!(text(&working.await.unwrap()), "worked");
+    assert_eq!(standalone.event().await, None);
+    assert_eq!(asking.message().await["method"], "notifications/cancelled");
+    let ended = asking.message().await;
+    assert_eq!(ended["result"]["isError"], true, "{ended}");
+    assert!(text(&ended).contains("shutting down"));
+    serving.await.unwrap().unwrap();
+    assert_eq!((bank.effects.count(), bank.server.open_sessions()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_bad_message_spoils_no_other_of_its_batch() {
+    let bank = Bank::new();
+    let session = Session::of(&bank.server, "user-a", "2025-03-26", json!({})).await;
+    let ping = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let batch = json!([ping(1), { "jsonrpc": "2.0", "id": 2 }, ping(3), ping(1)]);
+    let answers = session.post(&batch).await.json().await;
+    let answers = answers.as_array().unwrap();
+    let good = |id: u64| {
+        let of_id = answers.iter().filter(|answer| answer["id"] == id);
+        of_id.filter(|answer| answer["result"] == json!({})).count()
+    };
+    assert_eq!(
+        (good(1), good(2), good(3), answers.len()),
+        (1, 0, 1, 4),
+        "{answers:?}"
+    );
+    assert_eq!(
+        answers
+            .iter()
+            .filter(|answer| answer["error"]["code"] == -32600)
+            .count(),
+        2
+    );
+    let none = session
+        .post(&json!([{ "jsonrpc": "2.0", "id": 2 }]))
+        .await
+        .json()
+        .await;
+    assert_eq!(none[0]["error"]["code"], -32600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_does_not_outlive_its_flow() {
+    let bank = Bank::with(|builder| {
+        builder.tool(
+            tool("brief", async |flow: Flow| {
+                tokio::time::sleep(Duration::from_secs(50)).await;
+                let _ = flow.ask("q", form("Now?")).await;
+                "asked"
+            })
+            .lifetime(Duration::from_secs(60))
+            .flow_lifetime(Duration::from_secs(60)),
+        )
+    });
+    let session = Session::open(&bank.server, everything()).await;
+    let clock = bank.clock.clone();
+    // The server's clock goes as the runtime's does.
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock.advance(Duration::from_secs(1));
+        }
+    });
+    let began = tokio::time::Instant::now();
+    let mut call = session.call(1, "brief", json!({})).await;
+    assert_eq!(call.message().await["method"], "elicitation/create");
+    assert_eq!(call.message().await["method"], "notifications/cancelled");
+    assert!(text(&call.message().await).contains("in time"));
+    assert!(
+        began.elapsed() < Duration::from_secs(70),
+        "{:?}",
+        began.elapsed()
+    );
+}

@@ -84,21 +84,28 @@ async fn child() {
 #[ignore = "a child process of `ten_thousand_people_who_think_take_no_memory`"]
 async fn thinking() {
     const PEOPLE: usize = 10_000;
-    // For each person less than a pointer: what is measured is the allocator's noise.
-    const NOISE: usize = 512 << 10;
+    // Less than a pointer for each person.
+    const BOUND: usize = PEOPLE * size_of::<usize>();
     const PARKED: usize = 500;
 
     let bank = Bank::new();
     for _ in 0..1_000 {
         bank.open().await;
     }
-    let before = resident();
-    for _ in 0..PEOPLE {
-        bank.open().await;
+    // What is held for people grows every time; the allocator's noise does not.
+    let mut least = usize::MAX;
+    for _ in 0..3 {
+        let before = resident();
+        for _ in 0..PEOPLE {
+            bank.open().await;
+        }
+        least = least.min(resident().saturating_sub(before));
+        if least < BOUND {
+            break;
+        }
     }
-    let modern = resident().saturating_sub(before);
-    println!("modern: {PEOPLE} people, {modern} bytes");
-    assert!(modern < NOISE, "{PEOPLE} first rounds left {modern} bytes");
+    println!("modern: {PEOPLE} people, {least} bytes");
+    assert!(least < BOUND, "{PEOPLE} first rounds left {least} bytes");
     assert_eq!(bank.rows().await, (0, 0));
 
     let bank = Bank::with(|builder| {
