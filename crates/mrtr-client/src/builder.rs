@@ -189,7 +189,7 @@ impl ClientBuilder {
 
     /// How long one request may take from sending to the last byte that matters, [`ClientBuilder::REQUEST_TIMEOUT`] by default; `None`
     /// for no limit. Not counted is the time in which a server of the earlier era has a question in front of somebody; progress begins it
-    /// anew. [`Client::with_timeout`] sets another for some requests.
+    /// anew. [`max_request_time`](Self::max_request_time) holds besides. [`Client::with_timeout`] sets another for some requests.
     pub fn request_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.request_timeout = timeout.into();
         self

@@ -109,7 +109,7 @@ fn advice(status: StatusCode) -> &'static str {
     http_advice(*status)
 )]
 pub struct RpcError {
-    /// The HTTP status that it came with.
+    /// The HTTP status that it came with; 200 over stdio, where there are none.
     pub status: StatusCode,
     /// The error.
     pub error: ErrorObject,

@@ -183,6 +183,7 @@ impl Client {
 
     /// Begins to count a request's time and to listen for its progress.
     pub(crate) fn ticket(&self, id: &RequestId, outgoing: &Outgoing<'_>) -> Ticket {
+        self.inner.host.begin_request();
         let patience = self.patience();
         let watch = self.options.on_progress.as_ref().map(|listener| {
             // The id is unique among the requests of a client, so it is a good token.

@@ -115,7 +115,7 @@ pub(crate) fn is_bidi(c: char) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLabel {
-    /// The endpoint that the host configured.
+    /// The endpoint that the host configured: a URL, or `stdio:` and the host's name for the server.
     pub url: String,
     /// The host's own name for it, from [`ClientBuilder::label`](crate::ClientBuilder::label).
     pub label: Option<String>,

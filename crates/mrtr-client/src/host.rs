@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mrtr_protocol::{Implementation, RawObject, RequestId};
@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) visits: Arc<Visits>,
     pub(crate) cache: Option<Cache>,
     ids: AtomicI64,
+    /// How many requests were begun.
+    requests: AtomicU64,
 }
 
 /// How much a server may ask of this side.
@@ -40,7 +42,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// How many questions a server of the earlier era may put during one call: as many as the rounds of a modern one could hold.
+    /// How many questions a server of the earlier era may put during one call, or, where nothing says which call it is, since the last request
+    /// of this side: as many as the rounds of a modern call could hold.
     pub(crate) fn questions_of_a_call(&self) -> Option<usize> {
         let rounds = usize::try_from(self.max_rounds?).unwrap_or(usize::MAX);
         Some(rounds.saturating_mul(self.max_questions?))
@@ -74,12 +77,23 @@ impl Host {
             visits: Arc::default(),
             cache,
             ids: AtomicI64::new(1),
+            requests: AtomicU64::new(0),
         }
     }
 
     /// Another id than any before: rounds of a call are independent requests.
     pub(crate) fn next_id(&self) -> RequestId {
         RequestId::from(self.ids.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A request begins.
+    pub(crate) fn begin_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many requests were begun so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// Who is asking, for whoever is asked.

@@ -32,8 +32,10 @@ pub(crate) struct Channel {
     target: Option<Target>,
     prompts: JoinSet<()>,
     replies: JoinSet<()>,
-    /// How many questions came on it.
+    /// How many questions came on it; on a channel for everything, since the last request of this side.
     asked: usize,
+    /// How many requests this side had begun by then.
+    requests: u64,
     /// How often each page was accepted.
     pages: Arc<Mutex<HashMap<String, u32>>>,
 }
@@ -53,6 +55,7 @@ impl Channel {
             prompts: JoinSet::new(),
             replies: JoinSet::new(),
             asked: 0,
+            requests: 0,
             pages: Arc::default(),
         }
     }
@@ -141,6 +144,10 @@ impl Channel {
             return Err(invalid(format!(
                 "questions of kind {kind} were not declared"
             )));
+        }
+        let begun = self.core.host.requests();
+        if self.target.is_none() && begun != self.requests {
+            (self.asked, self.requests) = (0, begun);
         }
         let limits = &self.core.host.limits;
         let at_once = limits.max_questions.unwrap_or(Self::MOST_PROMPTS);

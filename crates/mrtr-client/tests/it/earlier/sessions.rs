@@ -256,6 +256,46 @@ async fn versions_are_negotiated_and_a_foreign_one_ends_it() {
     assert_eq!(recorder.seen()[1].params()["protocolVersion"], "2025-03-26");
 }
 
+#[tokio::test]
+async fn the_session_is_the_one_that_was_opened() {
+    let recorder = Recorder::new(session("2025-11-25", |seen| match seen.what() {
+        "tools/call" => Some(Reply::With(
+            "mcp-session-id",
+            "s-666".to_owned(),
+            Box::new(Reply::Result(text("x"))),
+        )),
+        _ => None,
+    }));
+    let client = earlier(&recorder).build().unwrap();
+    client.call_tool("t", ()).await.unwrap();
+    client.call_tool("t", ()).await.unwrap();
+    let second = recorder.until("tools/call", 2).await;
+    assert_eq!(second.header("mcp-session-id"), "s-1");
+}
+
+#[tokio::test]
+async fn an_answer_to_another_request_is_no_answer() {
+    let other = json!({"jsonrpc": "2.0", "id": "other", "result": text("stolen")}).to_string();
+    let (as_json, as_event) = (other.clone(), format!("data: {other}\n\n"));
+    let recorder = Recorder::new(session("2025-11-25", move |seen| match seen.what() {
+        "tools/call" if seen.params()["name"] == "json" => Some(Reply::Raw(
+            axum::http::StatusCode::OK,
+            "application/json",
+            as_json.clone(),
+        )),
+        "tools/call" => Some(Reply::Stream(vec![as_event.clone()], false)),
+        _ => None,
+    }));
+    let client = earlier(&recorder).build().unwrap();
+    for tool in ["json", "stream"] {
+        let error = client.call_tool(tool, ()).await.unwrap_err();
+        assert!(
+            matches!(error, CallError::OutcomeUnknown { .. }),
+            "{tool}: {error}"
+        );
+    }
+}
+
 /// Case 230.
 #[tokio::test]
 async fn a_lost_session_is_opened_anew_and_no_call_is_repeated() {

@@ -160,6 +160,30 @@ async fn questions_of_an_earlier_server_name_no_call() {
     call.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn questions_are_counted_from_the_last_request_on() {
+    let (client, peer) = earlier(|_| Vec::new());
+    let client = client
+        .max_questions(2)
+        .max_rounds(3)
+        .on_form(yes)
+        .build()
+        .unwrap();
+    client.ping().await.unwrap();
+    let mut answers = 0;
+    let mut ask = async |n: i32| {
+        peer.say(&form_request(n));
+        answers += 1;
+        peer.until("response", answers).await
+    };
+    for n in 1..=6 {
+        assert_eq!(ask(n).await["result"], accepted(), "{n}");
+    }
+    assert_eq!(ask(7).await["error"]["code"], -32603);
+    client.ping().await.unwrap();
+    assert_eq!(ask(8).await["result"], accepted());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_person_who_thinks_holds_up_every_time_out_of_the_session() {
     let (client, peer) = earlier(|message| match message["params"]["name"].as_str() {
