@@ -190,16 +190,17 @@ impl Automaton {
             return self.takes_nothing.then(Vec::new);
         }
         let mut reached: Vec<Vec<usize>> = Vec::with_capacity(tokens.len());
-        for token in tokens {
+        // At which step a state was reached last.
+        let mut seen = vec![0; self.states.len()];
+        for (step, token) in (1..).zip(tokens) {
             let mut now: Vec<usize> = Vec::new();
-            let mut seen = vec![false; self.states.len()];
             let mut reach = |from: Option<usize>| {
                 for &to in self.next(from) {
                     if let Some(seen) = seen.get_mut(to)
-                        && !*seen
+                        && *seen != step
                         && self.fits(to, *token)
                     {
-                        *seen = true;
+                        *seen = step;
                         now.push(to);
                     }
                 }
