@@ -13,6 +13,7 @@ mod visits;
 
 pub(crate) use self::serve::Channel;
 pub(crate) use self::session::{
-    AbortOnDrop, Carrier, Core, Session, initialize_request, initialized, notification, own_name,
+    AbortOnDrop, Carrier, Core, Session, TOLD_WITHIN, initialize_request, initialized,
+    notification, own_name,
 };
 pub(crate) use self::visits::Visits;

@@ -29,6 +29,9 @@ use crate::over_stdio::pipe::Shared;
 use crate::requests::set_level;
 use crate::transport::{ResponseBody, TransportError};
 
+/// How long a new session waits for the server to take what it is told at the beginning. No call is held up longer for that.
+pub(crate) const TOLD_WITHIN: Duration = Duration::from_secs(10);
+
 /// How long a session waits for the server's word on the stream for what it sends unasked.
 const UNASKED_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 

@@ -13,7 +13,7 @@ use mrtr_protocol::{ErrorObject, Members, RequestId, Response, code};
 use serde_json::value::RawValue;
 
 use crate::client::Client;
-use crate::earlier::Session;
+use crate::earlier::{Session, TOLD_WITHIN};
 use crate::era::{Era, EraChoice, Verdict};
 use crate::error::{ProtocolError, RequestError, RpcError};
 use crate::exchange::{Answered, Tally};
@@ -271,7 +271,10 @@ impl Client {
     /// What a new session begins with, where the host wants to hear or to be asked. None of it is worth failing for.
     async fn opened(&self, session: &Session) {
         if let Some(outgoing) = session.wanted_log_level()
-            && let Err(error) = self.call_in(session, &outgoing, None).await
+            && let Err(error) = self
+                .with_timeout(TOLD_WITHIN)
+                .call_in(session, &outgoing, None)
+                .await
         {
             tracing::warn!(%error, "the server was not told which log messages are wanted");
         }

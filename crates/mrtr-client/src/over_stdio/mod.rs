@@ -4,6 +4,7 @@
 pub(crate) mod lines;
 mod listen;
 pub(crate) mod pipe;
+mod reading;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use tokio::sync::OnceCell;
 
 use self::pipe::Pipe;
 use crate::client::Client;
-use crate::earlier::{Carrier, Session, initialize_request, initialized};
+use crate::earlier::{Carrier, Session, TOLD_WITHIN, initialize_request, initialized};
 use crate::era::{Era, EraChoice, Verdict, latest};
 use crate::error::{ProtocolError, RequestError};
 use crate::exchange::{Answered, Tally};
@@ -386,7 +387,10 @@ impl Client {
     /// Says which log messages are wanted. It is not worth failing for.
     async fn opened_on_the_pipe(&self, connection: &Connection, session: &Session) {
         if let Some(outgoing) = session.wanted_log_level()
-            && let Err(error) = self.on_the_pipe(connection, &outgoing, None, false).await
+            && let Err(error) = self
+                .with_timeout(TOLD_WITHIN)
+                .on_the_pipe(connection, &outgoing, None, false)
+                .await
         {
             tracing::warn!(%error, "the server was not told which log messages are wanted");
         }

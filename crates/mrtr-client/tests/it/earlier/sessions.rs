@@ -575,6 +575,26 @@ async fn the_session_is_told_which_log_messages_are_wanted() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_take_the_level_holds_up_no_call_for_long() {
+    let recorder = Recorder::new(session("2025-11-25", |seen| match seen.what() {
+        "tools/call" => Some(Reply::Result(text("x"))),
+        "logging/setLevel" => Some(Reply::Silence),
+        _ => None,
+    }));
+    let client = earlier(&recorder)
+        .on_log(LogLevel::Notice, |_| {})
+        .build()
+        .unwrap();
+    let begun = tokio::time::Instant::now();
+    client.call_tool("t", ()).await.unwrap();
+    assert!(
+        begun.elapsed() <= Duration::from_secs(12),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
 #[tokio::test]
 async fn meta_of_the_host_goes_with_its_requests() {
     let recorder = Recorder::new(session("2025-11-25", |seen| {
