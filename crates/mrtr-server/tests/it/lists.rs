@@ -31,7 +31,7 @@ fn shelves(size: Option<usize>, except: &[usize]) -> Bank {
             .filter(|n| !except.contains(n))
             .fold(builder, |builder, n| {
                 builder
-                    .tool(tool(format!("t{n}"), async || "x"))
+                    .tool(tool(format!("p{n}"), async || "x"))
                     .prompt(prompt(format!("p{n}"), async || "x"))
                     .resource(resource(format!("r://{n}"), async || "x"))
                     .resource(template(format!("r://{n}/{{id}}"), async |_: Args<Id>| "x"))
