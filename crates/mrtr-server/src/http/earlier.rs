@@ -147,9 +147,8 @@ pub(super) fn is_earlier(head: &Parts, body: &[u8]) -> bool {
         Some(REVISION) => false,
         Some(version) => EarlierRevision::from_word(version).is_some() && !is_modern(body),
         None => {
-            head.headers.contains_key(headers::SESSION_ID)
-                || is_batch(body)
-                || (opens(body) && !is_modern(body))
+            let of_a_session = head.headers.contains_key(headers::SESSION_ID);
+            (of_a_session || is_batch(body) || opens(body)) && !is_modern(body)
         }
     }
 }

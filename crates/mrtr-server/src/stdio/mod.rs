@@ -85,13 +85,15 @@ impl Server {
                 read = reader.read(&mut chunk) => read,
             };
             match read {
-                Ok(0) => {
-                    ended = true;
-                    break Ok(());
-                }
                 Ok(n) => {
+                    ended = n == 0;
+                    // The end of the input ends its last line too.
+                    let chunk = match ended {
+                        true => &b"\n"[..],
+                        false => chunk.get(..n).unwrap_or_default(),
+                    };
                     let taken = async {
-                        for line in lines.push(chunk.get(..n).unwrap_or_default()) {
+                        for line in lines.push(chunk) {
                             connection.has_room().await;
                             connection.take(line).await;
                         }
@@ -100,6 +102,9 @@ impl Server {
                         biased;
                         () = &mut shutdown => break Ok(()),
                         () = taken => {}
+                    }
+                    if ended {
+                        break Ok(());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -120,7 +125,7 @@ impl Server {
     /// resolves.
     ///
     /// From here on what anything in this process prints to standard output goes to standard error, so that nothing but messages is on
-    /// it. Log to standard error.
+    /// it, and what is read from standard input is nothing, so that no child takes the client's messages. Log to standard error.
     ///
     /// **Not guaranteed:** that everybody who starts the process is who they say; the process's user is the principal. On systems other
     /// than Unix standard output is not guarded: there a handler must not print.

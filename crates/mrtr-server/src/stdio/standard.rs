@@ -10,9 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::PollSender;
 
-/// Standard input, and where messages are written. What is printed from here on goes to standard error.
+/// Standard input, and where messages are written. What is printed from here on goes to standard error, and what is read from
+/// standard input, by a child that a handler starts for instance, is nothing.
 pub(super) fn take() -> io::Result<(Input, Output)> {
-    Ok((Input::new()?, Output::new(output()?)?))
+    Ok((Input::new(input()?)?, Output::new(output()?)?))
 }
 
 #[cfg(unix)]
@@ -22,6 +23,23 @@ fn output() -> io::Result<File> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(io::stderr())?;
     Ok(output.into())
+}
+
+#[cfg(unix)]
+fn input() -> io::Result<File> {
+    use std::os::fd::AsFd as _;
+
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(input.into())
+}
+
+#[cfg(windows)]
+fn input() -> io::Result<File> {
+    use std::os::windows::io::AsHandle as _;
+
+    let input = io::stdin().as_handle().try_clone_to_owned()?;
+    Ok(input.into())
 }
 
 #[cfg(windows)]
@@ -57,12 +75,11 @@ pub(super) struct Input {
 const AHEAD: usize = 4;
 
 impl Input {
-    fn new() -> io::Result<Self> {
+    fn new(mut stdin: File) -> io::Result<Self> {
         let (sender, chunks) = mpsc::channel(AHEAD);
         std::thread::Builder::new()
             .name("stdin".into())
             .spawn(move || {
-                let mut stdin = io::stdin().lock();
                 let mut chunk = vec![0; 16 << 10];
                 loop {
                     let read = match stdin.read(&mut chunk) {

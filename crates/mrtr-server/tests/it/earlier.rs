@@ -380,6 +380,11 @@ async fn one_url_serves_both_eras_and_tells_them_apart() {
         .await;
     assert_eq!(reply.text(), "done");
     assert!(!reply.headers.contains_key("mcp-session-id"));
+    // Without the header that says so, a modern request is none of the session's: its state would be lost there.
+    let unnamed = Call::retry(&bank.open().await)
+        .header("mcp-session-id", &session.id)
+        .without_header("mcp-protocol-version");
+    assert_eq!(bank.send(&unnamed).await.code(), Some(-32020));
     // A server for the modern era alone knows no other.
     let modern = Bank::with(|builder| builder.modern_only());
     let nobody = Session {

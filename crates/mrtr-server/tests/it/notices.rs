@@ -424,6 +424,22 @@ async fn what_was_asked_before_the_end_is_answered() {
     pipe.serving.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn the_end_of_the_input_ends_its_last_line() {
+    let bank = bank();
+    let mut pipe = Pipe::open(&bank.server);
+    let call = modern(1, &Call::of("plain", json!({}))).to_string();
+    pipe.write(&call).await;
+    drop(std::mem::replace(&mut pipe.to_server, duplex(1).0));
+    assert_eq!(text(&pipe.message().await), "done");
+    pipe.serving.await.unwrap().unwrap();
+    // One that is cut is no message, and its sender is told.
+    let mut pipe = Pipe::open(&bank.server);
+    pipe.write(&call[..call.len() - 1]).await;
+    drop(std::mem::replace(&mut pipe.to_server, duplex(1).0));
+    assert_eq!(pipe.message().await["error"]["code"], -32700);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_runs_is_cancelled_when_the_client_goes() {
     let bank = bank();
