@@ -55,7 +55,7 @@ impl Server {
     /// these are is said by `principal`: nothing that is read can change it, and the builder's authenticator is not asked.
     ///
     /// **Not guaranteed:** that this connection's end waits for its own calls alone: what other clients of the same server have recorded
-    /// and not settled is waited for too, for as long. Nor that nobody else writes to the same place; [`serve_stdio`](Self::serve_stdio) sees to that for standard
+    /// and not settled is waited for too, for as long. Nor that nobody else writes to the same place; `serve_stdio` sees to that for standard
     /// output.
     ///
     /// # Errors
