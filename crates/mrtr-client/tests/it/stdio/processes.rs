@@ -85,24 +85,27 @@ async fn a_child_is_started_with_the_first_request_and_ends_with_its_input() {
 
 #[tokio::test]
 async fn a_child_that_ignores_the_end_of_its_input_is_terminated_and_then_killed() {
-    let forever = "while :; do sleep 0.05; done";
-    let with_trap = |trap: &str| {
-        let client = Client::stdio("shell", server("", forever));
-        let process = server("", &format!("trap '{trap}' TERM; {forever}"));
-        drop(client);
-        Client::stdio("shell", process).build().unwrap()
-    };
+    let dir = std::env::temp_dir().join(format!("mrtr-client-term-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
     // It has the whole grace before it is told, and again before it is killed.
-    for (trap, least) in [("exit 0", 300), ("", 600)] {
-        let client = with_trap(trap);
+    for (then, least) in [("exit 0", 300), (":", 600)] {
+        let told = dir.join(least.to_string());
+        let trap = format!("echo told >{}; {then}", told.display());
+        let forever = format!("trap '{trap}' TERM; while :; do sleep 0.05; done");
+        let client = Client::stdio("shell", server("", &forever))
+            .build()
+            .unwrap();
         let child = pid(&client).await;
         let begun = Instant::now();
         client.close().await;
-        assert!(!is_there(child), "{trap:?}");
+        assert!(!is_there(child), "{then}");
+        // A kill alone would have ended it as well.
+        assert!(told.exists(), "{then}: it was never told");
         let took = begun.elapsed();
-        assert!(took >= Duration::from_millis(least), "{trap:?}: {took:?}");
-        assert!(took < Duration::from_secs(20), "{trap:?}: {took:?}");
+        assert!(took >= Duration::from_millis(least), "{then}: {took:?}");
+        assert!(took < Duration::from_secs(20), "{then}: {took:?}");
     }
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[tokio::test]
