@@ -178,18 +178,36 @@ async fn what_was_not_declared_is_an_error_and_asks_nobody() {
 
 #[tokio::test]
 async fn a_kind_that_the_revision_does_not_have_was_not_declared() {
-    for (revision, code) in [("2025-11-25", None), ("2025-03-26", Some(-32601))] {
+    let page =
+        json!({"mode": "url", "elicitationId": "e", "url": "https://a.example/", "message": "m"});
+    let page = || request(1, "elicitation/create", page.clone());
+    for (revision, question, code) in [
+        ("2025-11-25", form_request(1), None),
+        ("2025-11-25", page(), None),
+        ("2025-06-18", form_request(1), None),
+        ("2025-06-18", page(), Some(-32602)),
+        ("2025-03-26", form_request(1), Some(-32601)),
+        ("2025-03-26", page(), Some(-32601)),
+    ] {
         let streams = Streams::default();
         let open = streams.clone();
         let recorder = Recorder::new(session(revision, move |seen| {
             (seen.what() == "tools/call").then(|| open.open())
         }));
-        let client = earlier(&recorder).on_form(yes).build().unwrap();
+        let client = earlier(&recorder)
+            .on_form(yes)
+            .on_url(async |_| Ok(UrlAnswer::Decline))
+            .build()
+            .unwrap();
         let call = tokio::spawn(async move { client.call_tool("t", ()).await });
         let seen = recorder.until("tools/call", 1).await;
-        streams.send(0, &form_request(1));
+        streams.send(0, &question);
         let answer = recorder.until("response", 1).await.body;
-        assert_eq!(answer["error"]["code"].as_i64(), code, "{answer}");
+        assert_eq!(
+            answer["error"]["code"].as_i64(),
+            code,
+            "{revision} {answer}"
+        );
         streams.send(0, &response(seen.id(), text("x")));
         call.await.unwrap().unwrap();
     }
