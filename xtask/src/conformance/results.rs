@@ -26,8 +26,8 @@ pub(super) struct Outcome {
     pub(super) warnings: Vec<String>,
     /// The names of checks that were skipped.
     pub(super) skipped: Vec<String>,
-    /// Whether the client came to its end; `None` in server mode.
-    pub(super) client_done: Option<bool>,
+    /// Whether the client came to its end and said so. No server's run has a client of ours.
+    pub(super) client_done: bool,
     /// The result file.
     pub(super) file: PathBuf,
 }
@@ -125,9 +125,9 @@ fn message(check: &Value, name: &str) -> String {
     line
 }
 
-fn client_done(folder: &Path) -> Option<bool> {
-    let stdout = fs::read_to_string(folder.join("stdout.txt")).ok()?;
-    Some(stdout.lines().next_back() == Some(CLIENT_DONE))
+fn client_done(folder: &Path) -> bool {
+    fs::read_to_string(folder.join("stdout.txt"))
+        .is_ok_and(|stdout| stdout.lines().next_back() == Some(CLIENT_DONE))
 }
 
 #[cfg(test)]
