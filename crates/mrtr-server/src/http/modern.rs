@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http::StatusCode;
 use http::header::ACCEPT;
@@ -27,8 +28,17 @@ use crate::modern::{self, Declared, not_found};
 use crate::outbox::{Link, Outbox, Pipe, in_one_line};
 use crate::server::Inner;
 
-/// What a request came to: the status that it travels with, and the message.
-type Answered = Result<(StatusCode, Vec<u8>), Refused>;
+/// What a body came to.
+enum Came {
+    /// A notification, which is not answered.
+    Nothing,
+    /// The response, and the status that it travels with.
+    Message(StatusCode, Vec<u8>),
+    /// A subscription that is open from here on.
+    Subscription(Listening),
+}
+
+type Answered = Result<Came, Refused>;
 
 /// A POST.
 pub(super) async fn post(
@@ -37,20 +47,10 @@ pub(super) async fn post(
     principal: Principal,
     body: Vec<u8>,
 ) -> Result<HttpReply, Refused> {
-    match Message::parse(&body) {
-        Ok(Message::Notification(_)) => {
-            check_strictly(inner, &body, None)?;
-            // This revision defines no notification that a client sends over HTTP; others are not ours to judge.
-            return Ok(accepted());
-        }
-        Ok(Message::Request(request)) if request.method == method::SUBSCRIPTIONS_LISTEN => {
-            return listen(inner, &head, principal, &body);
-        }
-        _ => {}
-    }
+    let keep_alive = inner.limits.keep_alive;
     if !inner.sends || !takes_events(&head.headers) {
-        let (status, message) = answer(Arc::clone(inner), head, principal, body, None).await?;
-        return Ok(json(status, message));
+        let came = answer(Arc::clone(inner), head, principal, body, None).await?;
+        return Ok(reply(came, keep_alive));
     }
     let pipe = Arc::new(Pipe::default());
     let mut work: Work = Box::pin(answer(
@@ -67,44 +67,38 @@ pub(super) async fn post(
         }
         Poll::Pending => pipe.poll_filled(cx).map(|()| None),
     });
-    let answered = first.await;
-    match answered {
-        Some(answered) if pipe.is_empty() => {
-            let (status, message) = answered?;
-            Ok(json(status, message))
-        }
-        Some(answered) => {
-            let events = Events {
-                work: None,
-                pipe,
-                last: Some(last(answered)),
-            };
-            Ok(sse::answer(events, inner.limits.keep_alive))
-        }
-        None => {
-            let events = Events {
-                work: Some(work),
-                pipe,
-                last: None,
-            };
-            Ok(sse::answer(events, inner.limits.keep_alive))
-        }
+    let events = match first.await {
+        Some(answered) if pipe.is_empty() => return Ok(reply(answered?, keep_alive)),
+        Some(answered) => Events {
+            work: None,
+            pipe,
+            last: last(answered),
+        },
+        None => Events {
+            work: Some(work),
+            pipe,
+            last: None,
+        },
+    };
+    Ok(sse::answer(events, keep_alive))
+}
+
+/// The answer where nothing was sent before it.
+fn reply(came: Came, keep_alive: Duration) -> HttpReply {
+    match came {
+        Came::Nothing => accepted(),
+        Came::Message(status, message) => json(status, message),
+        Came::Subscription(listening) => sse::answer(Subscribed(Some(listening)), keep_alive),
     }
 }
 
 /// `subscriptions/listen`: always a stream of events. Nothing of the request but its id is kept while it is open.
-fn listen(
-    inner: &Arc<Inner>,
-    head: &Parts,
-    principal: Principal,
-    body: &[u8],
-) -> Result<HttpReply, Refused> {
+fn listen(inner: &Inner, head: &Parts, admitted: Admitted<'_>) -> Answered {
     let Admitted {
-        request,
+        request: Request { id, .. },
         params,
         requester,
-    } = admit(inner, head, principal, body, None)?;
-    let id = request.id;
+    } = admitted;
     if !inner.announces {
         let error = not_found(method::SUBSCRIPTIONS_LISTEN);
         return Err(Refused::new(StatusCode::NOT_FOUND, Some(id), error));
@@ -121,8 +115,8 @@ fn listen(
         account: requester.account,
     };
     Ok(match Listening::open(inner, &id, &params, subscriber) {
-        Ok(listening) => sse::answer(Subscribed(Some(listening)), inner.limits.keep_alive),
-        Err(reply) => json(reply.status, reply.into_message(&id)),
+        Ok(listening) => Came::Subscription(listening),
+        Err(reply) => Came::Message(reply.status, reply.into_message(&id)),
     })
 }
 
@@ -162,7 +156,7 @@ impl Source for Events {
             && let Poll::Ready(answered) = work.as_mut().poll(cx)
         {
             self.pipe.close();
-            self.last = Some(last(answered));
+            self.last = last(answered);
             self.work = None;
         }
         match self.pipe.poll_next(cx) {
@@ -174,15 +168,17 @@ impl Source for Events {
 }
 
 /// Once the stream has begun, the status is said: an error is the last event.
-fn last(answered: Answered) -> Vec<u8> {
+fn last(answered: Answered) -> Option<Vec<u8>> {
     let message = match answered {
-        Ok((_, message)) => message,
+        Ok(Came::Message(_, message)) => message,
+        // Neither sends anything before it is there.
+        Ok(Came::Nothing | Came::Subscription(_)) => return None,
         Err(refused) => write_error(refused.0.id.as_ref(), &refused.0.error),
     };
-    in_one_line(message)
+    Some(in_one_line(message))
 }
 
-/// One request to its response. Owns everything, so that it can go on inside a stream.
+/// One body to what it comes to. Owns everything, so that it can go on inside a stream.
 async fn answer(
     inner: Arc<Inner>,
     head: Parts,
@@ -190,16 +186,33 @@ async fn answer(
     body: Vec<u8>,
     pipe: Option<Arc<Pipe>>,
 ) -> Answered {
+    let request = match Message::parse(&body) {
+        Ok(Message::Request(request)) => request,
+        Ok(Message::Notification(_)) => {
+            check_strictly(&inner, &body, None)?;
+            // This revision defines no notification that a client sends over HTTP; others are not ours to judge.
+            return Ok(Came::Nothing);
+        }
+        Err(error) => {
+            let (id, error) = (error.id().cloned(), error.to_error_object());
+            return Err(Refused::new(StatusCode::BAD_REQUEST, id, error));
+        }
+    };
+    check_strictly(&inner, &body, Some(&request.id))?;
+    let admitted = admit(&inner, &head, principal, request, pipe)?;
+    if admitted.request.method == method::SUBSCRIPTIONS_LISTEN {
+        return listen(&inner, &head, admitted);
+    }
     let Admitted {
         request,
         params,
         requester,
-    } = admit(&inner, &head, principal, &body, pipe)?;
+    } = admitted;
     let Some(reply) = modern::dispatch(&inner, &request.method, &params, requester).await else {
         let error = not_found(&request.method);
         return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
     };
-    Ok((reply.status, reply.into_message(&request.id)))
+    Ok(Came::Message(reply.status, reply.into_message(&request.id)))
 }
 
 /// A request that has passed the boundary's checks.
@@ -214,20 +227,9 @@ fn admit<'a>(
     inner: &Inner,
     head: &Parts,
     principal: Principal,
-    body: &'a [u8],
+    request: Request<'a>,
     pipe: Option<Arc<Pipe>>,
 ) -> Result<Admitted<'a>, Refused> {
-    let request = match Message::parse(body) {
-        Ok(Message::Request(request)) => request,
-        Ok(Message::Notification(_)) => {
-            return Err(Refused::by_status(StatusCode::BAD_REQUEST, "No request."));
-        }
-        Err(error) => {
-            let (id, error) = (error.id().cloned(), error.to_error_object());
-            return Err(Refused::new(StatusCode::BAD_REQUEST, id, error));
-        }
-    };
-    check_strictly(inner, body, Some(&request.id))?;
     let params = request
         .params
         .map(Members::parse)
