@@ -283,6 +283,7 @@ async fn suggest(
 ) -> Result<Completion, Reply> {
     // A connection that closes takes the handler with it.
     let cancelled = CancellationToken::new();
+    let _gone = cancelled.clone().drop_guard();
     let mut call = Call {
         arguments: None,
         target,

@@ -1,23 +1,11 @@
-//! Requests of the modern era, whichever transport brought them: what `_meta` must say, and the methods.
-
-use std::sync::Arc;
+//! What a request of the modern era says of itself in `_meta`, whichever transport brought it.
 
 use http::StatusCode;
-use mrtr_protocol::notification::{LogLevel, ProgressToken};
-use mrtr_protocol::object::as_string;
-use mrtr_protocol::{
-    CallToolParams, CompleteParams, ErrorObject, GetPromptParams, KindSet, Members, MetaError,
-    REVISION, ReadResourceParams, RequestMeta, code, meta, method,
-};
-
+use mrtr_protocol::notification::ProgressToken;
+use mrtr_protocol::{ErrorObject, KindSet, Members, MetaError, REVISION, RequestMeta, code, meta};
 use serde_json::value::RawValue;
 
-use crate::call::{Asked, Requester, answer as answer_call};
-use crate::completion;
-use crate::methods;
 use crate::outbox::LogGate;
-use crate::reply::Reply;
-use crate::server::Inner;
 
 /// A request that no method sees: the error, and the HTTP status it travels with.
 pub(crate) type Refusal = Box<(StatusCode, ErrorObject)>;
@@ -50,35 +38,12 @@ pub(crate) fn declared(meta: Result<RequestMeta<'_>, MetaError>) -> Result<Decla
     let capabilities = meta
         .client_capabilities()
         .map_err(|error| invalid(&error))?;
-    let log = match meta.get(meta::LOG_LEVEL).map(as_string) {
-        None => LogGate::Shut,
-        Some(word) => word
-            .and_then(|word| LogLevel::from_word(&word))
-            .map(LogGate::From)
-            .ok_or_else(|| {
-                invalid(&format_args!(
-                    "`{}` in `_meta` is not a level",
-                    meta::LOG_LEVEL
-                ))
-            })?,
-    };
+    let log = meta.log_level().map_err(|error| invalid(&error))?;
     Ok(Declared {
         kinds: capabilities.kinds(),
-        progress: progress_token(&meta).map_err(|why| invalid(&why))?,
-        log,
+        progress: meta.progress_token().map_err(|error| invalid(&error))?,
+        log: log.map_or(LogGate::Shut, LogGate::From),
     })
-}
-
-/// The token under which the request wants progress to be reported, in both eras.
-pub(crate) fn progress_token(
-    meta: &RequestMeta<'_>,
-) -> Result<Option<ProgressToken>, &'static str> {
-    let Some(raw) = meta.get(meta::PROGRESS_TOKEN) else {
-        return Ok(None);
-    };
-    ProgressToken::from_raw(raw)
-        .map(Some)
-        .ok_or("`progressToken` in `_meta` must be a string or an integer")
 }
 
 fn refusal(message: String) -> Refusal {
@@ -86,57 +51,4 @@ fn refusal(message: String) -> Refusal {
         StatusCode::BAD_REQUEST,
         ErrorObject::new(code::INVALID_PARAMS, message),
     ))
-}
-
-/// That no method of this name is served here.
-pub(crate) fn not_found(name: &str) -> ErrorObject {
-    ErrorObject::new(code::METHOD_NOT_FOUND, format!("Method not found: {name}"))
-}
-
-/// Answers the methods that both eras have. `None`: no method of this name is served here.
-pub(crate) async fn dispatch(
-    inner: &Arc<Inner>,
-    name: &str,
-    params: &Members<'_>,
-    requester: Requester,
-) -> Option<Reply> {
-    let catalogue = &inner.catalogue;
-    let asked = match name {
-        method::TOOLS_CALL => CallToolParams::of(params).map(Asked::from),
-        method::PROMPTS_GET if !catalogue.prompts.is_empty() => {
-            GetPromptParams::of(params).map(Asked::from)
-        }
-        method::RESOURCES_READ if catalogue.has_resources() => {
-            ReadResourceParams::of(params).map(Asked::from)
-        }
-        method::COMPLETION_COMPLETE if catalogue.completes() => {
-            return Some(match CompleteParams::of(params) {
-                Ok(params) => completion::answer(inner, requester, &params).await,
-                Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
-            });
-        }
-        method::DISCOVER => return Some(methods::discover(inner)),
-        method::TOOLS_LIST => return Some(methods::list_tools(inner, params)),
-        method::PROMPTS_LIST if !catalogue.prompts.is_empty() => {
-            return Some(methods::list_prompts(inner, params));
-        }
-        method::RESOURCES_LIST if catalogue.has_resources() => {
-            return Some(methods::list_resources(inner, params));
-        }
-        method::RESOURCES_TEMPLATES_LIST if catalogue.has_resources() => {
-            return Some(methods::list_templates(inner, params));
-        }
-        _ => return None,
-    };
-    Some(match asked {
-        Ok(mut asked) => {
-            if requester.link.is_earlier() {
-                // The earlier era knows neither: they are members like any other that is not known.
-                asked.responses = None;
-                asked.state = None;
-            }
-            answer_call(inner, requester, &asked).await
-        }
-        Err(error) => Reply::error(StatusCode::OK, error.to_error_object()),
-    })
 }

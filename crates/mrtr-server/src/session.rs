@@ -15,7 +15,7 @@ use mrtr_protocol::earlier::{
 use mrtr_protocol::notification::{CancelledParams, LogLevel};
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
-    ErrorObject, KindSet, Members, MetaError, Notification, RequestMeta, Response, code, method,
+    ErrorObject, KindSet, Members, Notification, RequestMeta, Response, code, method,
 };
 use mrtr_state::Principal;
 use serde_json::value::{RawValue, to_raw_value};
@@ -26,7 +26,7 @@ use crate::calls::Calls;
 use crate::hub::{Change, Subscriber, Subscription};
 use crate::line::{Line, Questions};
 use crate::listen::{announced, can_watch};
-use crate::modern::{self, not_found};
+use crate::methods::{self, not_found};
 use crate::outbox::{Link, LogGate, Outbox};
 use crate::registered::Surface;
 use crate::reply::Reply;
@@ -157,14 +157,10 @@ impl Session {
             return Reply::invalid_params("Invalid params: a member name occurs twice.");
         };
         let params = params.unwrap_or_default();
-        let progress = match RequestMeta::of(&params) {
-            Ok(meta) => modern::progress_token(&meta),
-            Err(MetaError::Absent) => Ok(None),
-            Err(_) => Err("`_meta` must be an object"),
-        };
-        let progress = match progress {
+        let meta = RequestMeta::optional(&params);
+        let progress = match meta.and_then(|meta| meta.progress_token()) {
             Ok(progress) => progress,
-            Err(why) => return Reply::invalid_params(format!("Invalid params: {why}.")),
+            Err(error) => return Reply::invalid_params(format!("Invalid params: {error}.")),
         };
         let line = Line::new(
             self.revision,
@@ -195,7 +191,7 @@ impl Session {
             method::INITIALIZE => Some(Reply::invalid_request(
                 "This session is initialized; open another one with `initialize` and no session id.",
             )),
-            _ => modern::dispatch(inner, name, &params, requester).await,
+            _ => methods::dispatch(inner, name, &params, requester).await,
         };
         reply
             .unwrap_or_else(|| Reply::error(StatusCode::OK, not_found(name)))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::{ACCEPT, ALLOW};
+use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mrtr_protocol::earlier::EarlierRevision;
@@ -18,6 +18,7 @@ use mrtr_protocol::{
 use mrtr_state::{Principal, Timestamp, random};
 use serde_json::value::RawValue;
 
+use super::accept::{prefers_events, takes_events};
 use super::streams::{EventId, Form, Streams};
 use super::{HttpReply, Refused, accepted, account, check_strictly, json, sse};
 use crate::outbox::{Outbox, in_one_line};
@@ -374,6 +375,7 @@ async fn receive(
             open.streams.trim(&stream);
         });
     }
+    // A stream can be come back to when its connection breaks, so whoever names streams first gets one.
     let form = match prefers_events(&head.headers) {
         true => Form::Events,
         false => stream.form().await,
@@ -442,37 +444,6 @@ fn check_version(sent: &HeaderMap) -> Result<(), Refused> {
             "Send the `MCP-Protocol-Version` that `initialize` agreed on, once, or none.",
         )
     })
-}
-
-/// Whether the client takes a stream of events.
-pub(super) fn takes_events(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT).iter().any(|accept| {
-        accept.to_str().is_ok_and(|accept| {
-            accept.split(',').any(|range| {
-                let essence = range.split(';').next().unwrap_or_default().trim();
-                ["text/event-stream", "text/*", "*/*"]
-                    .iter()
-                    .any(|taken| essence.eq_ignore_ascii_case(taken))
-            })
-        })
-    })
-}
-
-/// Whether the client names streams of events before JSON: it gets one, which it can come back to when its connection breaks.
-fn prefers_events(headers: &HeaderMap) -> bool {
-    let ranges = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|accept| accept.to_str().ok());
-    let first = ranges
-        .flat_map(|accept| accept.split(','))
-        .find_map(|range| {
-            let essence = range.split(';').next().unwrap_or_default().trim();
-            ["text/event-stream", "application/json"]
-                .iter()
-                .position(|known| essence.eq_ignore_ascii_case(known))
-        });
-    first == Some(0)
 }
 
 /// What a GET without a session is told: there is no stream to open.

@@ -16,6 +16,7 @@
 //!
 //! Specification: `basic/transports/streamable-http`.
 
+mod accept;
 mod described;
 pub(crate) mod earlier;
 pub(crate) mod gate;

@@ -17,14 +17,15 @@ use mrtr_protocol::object::as_string;
 use mrtr_protocol::{ErrorObject, Members, Message, REVISION, Request, RequestMeta, code, method};
 use mrtr_state::Principal;
 
+use super::accept::takes_events;
 use super::described::{Described, named_by};
-use super::earlier::takes_events;
 use super::sse::{self, Source};
 use super::{HttpReply, Refused, accepted, account, check_strictly, json, params};
 use crate::call::Requester;
 use crate::hub::Subscriber;
 use crate::listen::Listening;
-use crate::modern::{self, Declared, not_found};
+use crate::methods::{self, not_found};
+use crate::modern::{self, Declared};
 use crate::outbox::{Link, Outbox, Pipe, in_one_line};
 use crate::server::Inner;
 
@@ -208,7 +209,7 @@ async fn answer(
         params,
         requester,
     } = admitted;
-    let Some(reply) = modern::dispatch(&inner, &request.method, &params, requester).await else {
+    let Some(reply) = methods::dispatch(&inner, &request.method, &params, requester).await else {
         let error = not_found(&request.method);
         return Err(Refused::new(StatusCode::NOT_FOUND, Some(request.id), error));
     };

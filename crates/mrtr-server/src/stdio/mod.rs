@@ -32,7 +32,8 @@ use crate::call::Requester;
 use crate::calls::{Calls, Place, Turn};
 use crate::hub::Subscriber;
 use crate::listen::{Listening, in_session};
-use crate::modern::{self, Declared, not_found};
+use crate::methods::{self, not_found};
+use crate::modern::{self, Declared};
 use crate::outbox::{Link, Outbox, Outlet, in_one_line};
 use crate::reply::Reply;
 use crate::server::{Inner, Server};
@@ -611,7 +612,7 @@ async fn answer_modern(
     requester.declared = kinds;
     requester.link.progress = progress;
     requester.link.log = log;
-    let reply = modern::dispatch(inner, name, &params, requester).await;
+    let reply = methods::dispatch(inner, name, &params, requester).await;
     reply.unwrap_or_else(|| Reply::error(StatusCode::NOT_FOUND, not_found(name)))
 }
 

@@ -1,15 +1,17 @@
 //! Completion: suggestions while somebody types, for whom they are, and how many.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use mrtr_server::{
-    Args, BuildError, Caller, Completion, Flow, Partial, Prompt, Resource, Server, State,
-    ToolError, prompt, resource, template, tool,
+    Args, BuildError, Caller, Cancelled, Completion, Flow, Partial, Prompt, Resource, Server,
+    State, ToolError, prompt, resource, template, tool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Reply, Session};
+use crate::bank::{Bank, Call, Effects, Reply, Session};
 use crate::cases::Refusal;
 
 #[derive(Deserialize, JsonSchema)]
@@ -388,4 +390,26 @@ async fn the_earlier_era_completes_too() {
     unknown["ref"]["name"] = "nobody".into();
     let reply = session.send("completion/complete", unknown).await;
     assert_eq!(reply.code(), Some(-32602), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_completion_learns_that_its_client_has_gone() {
+    let bank = Bank::with(|builder| {
+        builder.prompt(prompt("review", async |_: Args<Review>| "x").complete(
+            "language",
+            async |gone: Cancelled, State(effects): State<Effects>| {
+                tokio::spawn(async move {
+                    gone.happens().await;
+                    effects.happen();
+                });
+                std::future::pending::<Vec<String>>().await
+            },
+        ))
+    });
+    let call = of_prompt("review", "language", "r");
+    let sending = bank.send(&call);
+    let waited = tokio::time::timeout(Duration::from_millis(50), sending).await;
+    assert!(waited.is_err());
+    tokio::task::yield_now().await;
+    assert_eq!(bank.effects.count(), 1);
 }
