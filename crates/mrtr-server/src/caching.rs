@@ -44,12 +44,10 @@ impl Caching {
         u64::try_from(self.ttl.as_millis()).map_or(SAFE, |ttl| ttl.min(SAFE))
     }
 
-    /// Puts this into a result that has no hint of its own.
+    /// Puts this into a result, which is one that says nothing of it by itself.
     pub(crate) fn hint(self, result: &mut ReadResourceResult) {
-        if result.ttl_ms == 0 && result.cache_scope == CacheScope::Private {
-            result.ttl_ms = self.ttl_ms();
-            result.cache_scope = self.scope;
-        }
+        result.ttl_ms = self.ttl_ms();
+        result.cache_scope = self.scope;
     }
 
     /// Takes every hint out of a result that came of answers: they are no part of what a cache looks up by.

@@ -97,6 +97,8 @@ pub(crate) struct Draft {
     pub(crate) completers: Vec<Completer>,
     /// Of a resource.
     pub(crate) caching: Option<Caching>,
+    /// What the handler returns says for itself how long it may be kept.
+    pub(crate) hints_itself: bool,
 }
 
 impl Draft {
@@ -112,6 +114,7 @@ impl Draft {
             asks_by_hand,
             completers: Vec::new(),
             caching: None,
+            hints_itself: false,
         }
     }
 }

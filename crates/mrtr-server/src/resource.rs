@@ -115,7 +115,8 @@ where
             .into_resource_result(uri)
             .map(|turn| turn.map(Content::Resource))
     });
-    let draft = Draft::new::<A>(start, H::Output::asks_by_hand());
+    let mut draft = Draft::new::<A>(start, H::Output::asks_by_hand());
+    draft.hints_itself = H::Output::hints_itself();
     Resource {
         published: PublishedResource::new(uri.clone(), uri),
         is_template,
@@ -163,10 +164,11 @@ impl Resource {
         self
     }
 
-    /// How long, and by whom, what is read here may be kept. By default it is stale at once; a [`ResourceResult`] that has hints of
-    /// its own keeps them. What came of answers is never to be kept, and says so.
+    /// How long, and by whom, what is read here may be kept. By default it is stale at once. What came of answers is never to be
+    /// kept, and says so.
     ///
-    /// The builder refuses a public hint for a handler that takes [`Caller`](crate::Caller): what it reads depends on who asks.
+    /// The builder refuses it for a handler that returns a [`ResourceResult`], which says for itself how long it may be kept, and
+    /// refuses a public hint for one that takes [`Caller`](crate::Caller): what it reads depends on who asks.
     ///
     /// Specification: `server/utilities/caching`.
     pub fn caching(mut self, caching: Caching) -> Self {
@@ -258,9 +260,19 @@ pub trait IntoResourceResult {
     fn asks_by_hand() -> bool {
         false
     }
+
+    /// Whether it says for itself how long it may be kept: [`ResourceResult`] alone.
+    #[must_use]
+    fn hints_itself() -> bool {
+        false
+    }
 }
 
 impl IntoResourceResult for ResourceResult {
+    fn hints_itself() -> bool {
+        true
+    }
+
     fn into_resource_result(self, _: &str) -> Result<Turn<ResourceResult>, ToolError> {
         Ok(Turn::Complete(self))
     }
@@ -316,6 +328,10 @@ impl<R: IntoResourceResult> IntoResourceResult for Turn<R> {
     fn asks_by_hand() -> bool {
         true
     }
+
+    fn hints_itself() -> bool {
+        R::hints_itself()
+    }
 }
 
 impl<R: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<R, E> {
@@ -325,6 +341,10 @@ impl<R: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<R,
 
     fn asks_by_hand() -> bool {
         R::asks_by_hand()
+    }
+
+    fn hints_itself() -> bool {
+        R::hints_itself()
     }
 }
 

@@ -48,6 +48,7 @@ impl Named<'_> {
             asks_by_hand,
             completers: _,
             caching,
+            hints_itself,
         } = draft;
         if spec.needs_codec && !provisions.codec {
             return Err(BuildError::NoCodec {
@@ -78,6 +79,11 @@ impl Named<'_> {
         if asks_by_hand && !spec.resumes {
             return Err(self.fault(
                 "it returns `Turn` and takes no `Resumed`, so that it could not read what is answered",
+            ));
+        }
+        if caching.is_some() && hints_itself {
+            return Err(self.fault(
+                "it returns a `ResourceResult`, which says for itself how long it may be kept: leave out `caching`",
             ));
         }
         let is_public = caching.is_some_and(|caching| caching.scope == CacheScope::Public);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mrtr_server::{
     Args, BuildError, CacheScope, Caching, Caller, Flow, Form, Json, Resource, ResourceContents,
-    ResourceResult, Server, prompt, resource, template, tool,
+    ResourceResult, Server, ToolError, prompt, resource, template, tool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -315,14 +315,8 @@ async fn what_a_resource_holds_is_kept_as_it_says() {
                     .caching(Caching::public(hour))
                     .accept_answers_without_state(),
             )
-            .resource(
-                resource("r://hand", by_hand(7, CacheScope::Private))
-                    .caching(Caching::public(hour)),
-            )
-            .resource(
-                resource("r://free", by_hand(0, CacheScope::Public))
-                    .caching(Caching::private(hour)),
-            )
+            .resource(resource("r://hand", by_hand(7, CacheScope::Private)))
+            .resource(resource("r://free", by_hand(0, CacheScope::Public)))
     });
     let read = async |uri: &str| bank.send(&Call::resource(uri)).await;
     assert_eq!(hint(&read("r://plain").await), (0, "private"));
@@ -385,6 +379,20 @@ fn what_depends_on_who_asks_is_not_public_and_a_page_is_not_empty() {
         .to_string();
     assert!(
         error.contains("`Caller`") && error.contains("r://mine"),
+        "{error}"
+    );
+    // Two words on one result would be one too many, and the careful one might lose.
+    let by_hand = || {
+        resource("r://hand", async || {
+            Ok::<_, ToolError>(ResourceResult::new(Vec::new()))
+        })
+    };
+    assert!(build(by_hand()).is_ok());
+    let error = build(by_hand().caching(Caching::public(hour)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`ResourceResult`") && error.contains("r://hand"),
         "{error}"
     );
     let none = Server::builder("s", "1")
