@@ -484,46 +484,6 @@ impl Call {
     }
 }
 
-/// A session of the earlier era, for what is answered at once.
-pub(crate) struct Session<'b> {
-    bank: &'b Bank,
-    id: String,
-}
-
-impl<'b> Session<'b> {
-    pub(crate) async fn open(bank: &'b Bank, capabilities: Value) -> Self {
-        let params = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": capabilities,
-            "clientInfo": { "name": "c", "version": "1" },
-        });
-        let reply = Self::post(bank, None, "initialize", params).await;
-        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
-        let id = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
-        Self { bank, id }
-    }
-
-    pub(crate) async fn send(&self, method: &str, params: Value) -> Reply {
-        Self::post(self.bank, Some(&self.id), method, params).await
-    }
-
-    async fn post(bank: &Bank, session: Option<&str>, method: &str, params: Value) -> Reply {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut request = Request::post("/mcp")
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .header("authorization", "Bearer user-a");
-        if let Some(session) = session {
-            request = request
-                .header("mcp-session-id", session)
-                .header("mcp-protocol-version", "2025-11-25");
-        }
-        let request = request.body(body.to_string().into()).unwrap();
-        bank.send_raw(request).await
-    }
-}
-
 pub(crate) fn accept(content: Value) -> Value {
     json!({ "action": "accept", "content": content })
 }

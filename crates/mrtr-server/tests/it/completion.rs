@@ -11,8 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Effects, Reply, Session};
+use crate::bank::{Bank, Call, Effects, Reply};
 use crate::cases::Refusal;
+use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code, reason = "what is completed is looked at, not what is read")]
@@ -375,12 +376,12 @@ fn completions_that_cannot_be_served_are_refused() {
 #[tokio::test]
 async fn the_earlier_era_completes_too() {
     let bank = library();
-    let session = Session::open(&bank, json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
     let params = json!({
         "ref": { "type": "ref/prompt", "name": "review" },
         "argument": { "name": "language", "value": "ru" },
     });
-    let reply = session.send("completion/complete", params.clone()).await;
+    let reply = session.reply("completion/complete", params.clone()).await;
     assert_eq!(values(&reply), ["rust"]);
     assert!(
         reply.body["result"].get("resultType").is_none(),
@@ -388,7 +389,7 @@ async fn the_earlier_era_completes_too() {
     );
     let mut unknown = params;
     unknown["ref"]["name"] = "nobody".into();
-    let reply = session.send("completion/complete", unknown).await;
+    let reply = session.reply("completion/complete", unknown).await;
     assert_eq!(reply.code(), Some(-32602), "{reply:?}");
 }
 

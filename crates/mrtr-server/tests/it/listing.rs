@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Session};
+use crate::bank::{Bank, Call};
+use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code, reason = "only what is listed is looked at")]
@@ -91,9 +92,9 @@ fn decorated() -> Bank {
 #[tokio::test]
 async fn decorations_are_listed_in_both_eras() {
     let bank = decorated();
-    let session = Session::open(&bank, json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
     let modern = async |method: &str| bank.send(&Call::nameless(method)).await.body;
-    let earlier = async |method: &str| session.send(method, json!({})).await.body;
+    let earlier = async |method: &str| session.reply(method, json!({})).await.body;
     let last = |list: &Value| list.as_array().unwrap().last().unwrap().clone();
     for era in ["modern", "earlier"] {
         let list = async |method: &str| match era {

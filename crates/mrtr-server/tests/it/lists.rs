@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Reply, Session, accept};
+use crate::bank::{Bank, Call, Reply, accept};
 use crate::cases::Refusal;
+use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
 struct Confirm {
@@ -207,14 +208,16 @@ async fn what_is_no_cursor_of_this_list_is_an_error() {
 #[tokio::test]
 async fn the_earlier_era_has_pages_too() {
     let bank = shelves(Some(4), &[]);
-    let session = Session::open(&bank, json!({})).await;
-    let first = session.send("prompts/list", json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
+    let first = session.reply("prompts/list", json!({})).await;
     assert_eq!(names(&first, "prompts", "name"), ["p0", "p1", "p2", "p3"]);
     let second = session
-        .send("prompts/list", json!({ "cursor": cursor(&first).unwrap() }))
+        .reply("prompts/list", json!({ "cursor": cursor(&first).unwrap() }))
         .await;
     assert_eq!(names(&second, "prompts", "name"), ["p4", "p5", "p6"]);
-    let bad = session.send("prompts/list", json!({ "cursor": "x" })).await;
+    let bad = session
+        .reply("prompts/list", json!({ "cursor": "x" }))
+        .await;
     assert_eq!(bad.code(), Some(-32602));
 }
 
@@ -355,9 +358,9 @@ async fn what_a_resource_holds_is_kept_as_it_says() {
     let unstated = Call::resource("r://unstated").answer("ok", accept(json!({ "ok": true })));
     assert_eq!(hint(&bank.send(&unstated).await), (0, "private"));
 
-    let session = Session::open(&bank, json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
     let earlier = session
-        .send("resources/read", json!({ "uri": "r://public" }))
+        .reply("resources/read", json!({ "uri": "r://public" }))
         .await;
     assert!(earlier.body["result"].get("ttlMs").is_none(), "{earlier:?}");
 }

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Reply, Session, accept};
+use crate::bank::{Bank, Call, Reply, accept};
 use crate::cases::Refusal;
+use crate::session::Session;
 
 #[derive(Deserialize)]
 struct Tenant {
@@ -225,14 +226,14 @@ async fn completions_and_the_earlier_era_have_entries_too() {
     );
     Refusal::params().check("no tenant", &bank.send(&complete).await);
 
-    let session = Session::open(&bank, json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
     let params = json!({ "name": "curious", "_meta": { "com.example/named": 5 } });
     assert_eq!(
-        session.send("tools/call", params).await.text(),
+        session.reply("tools/call", params).await.text(),
         "Some(\"5\") None"
     );
     let missing = session
-        .send("tools/call", json!({ "name": "ask", "arguments": {} }))
+        .reply("tools/call", json!({ "name": "ask", "arguments": {} }))
         .await;
     assert_eq!(missing.code(), Some(-32602), "{missing:?}");
 }

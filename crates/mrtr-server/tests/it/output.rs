@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Effects, Session, accept};
+use crate::bank::{Bank, Call, Effects, accept};
+use crate::session::Session;
 
 #[derive(Serialize, JsonSchema)]
 struct Weather {
@@ -176,8 +177,8 @@ async fn what_does_not_fit_never_leaves() {
 #[tokio::test]
 async fn the_earlier_era_has_objects_alone() {
     let bank = bank();
-    let session = Session::open(&bank, json!({})).await;
-    let listed = session.send("tools/list", json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
+    let listed = session.reply("tools/list", json!({})).await;
     let tools = listed.body["result"]["tools"].as_array().unwrap();
     let schema = |name: &str| {
         let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
@@ -187,20 +188,20 @@ async fn the_earlier_era_has_objects_alone() {
         (schema("weather"), schema("list")),
         (json!("object"), Value::Null)
     );
-    let list = session.send("tools/call", json!({ "name": "list" })).await;
+    let list = session.reply("tools/call", json!({ "name": "list" })).await;
     assert!(
         list.body["result"].get("structuredContent").is_none(),
         "{list:?}"
     );
     assert!(list.text().starts_with('['), "the text is there still");
     let weather = session
-        .send("tools/call", json!({ "name": "weather" }))
+        .reply("tools/call", json!({ "name": "weather" }))
         .await;
     assert_eq!(
         weather.body["result"]["structuredContent"]["temperature"],
         21.5
     );
-    let broken = session.send("tools/call", json!({ "name": "nan" })).await;
+    let broken = session.reply("tools/call", json!({ "name": "nan" })).await;
     assert_eq!(broken.code(), Some(-32603));
 }
 

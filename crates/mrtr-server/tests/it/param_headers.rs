@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Effects, Reply, Session};
+use crate::bank::{Bank, Call, Effects, Reply};
 use crate::cases::Refusal;
+use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(
@@ -354,8 +355,8 @@ fn annotations_that_no_client_would_take_are_refused() {
 #[tokio::test]
 async fn the_earlier_era_knows_no_such_headers() {
     let bank = bank();
-    let session = Session::open(&bank, json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
     let params = json!({ "name": "query", "arguments": { "region": "us-west1" } });
-    let reply = session.send("tools/call", params).await;
+    let reply = session.reply("tools/call", params).await;
     assert_eq!(reply.text(), "done");
 }

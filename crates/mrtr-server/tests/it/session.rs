@@ -7,6 +7,8 @@ use mrtr_server::Server;
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
+use crate::bank::Reply;
+
 /// A session, as its client sees it.
 #[derive(Clone)]
 pub(crate) struct Session {
@@ -152,6 +154,16 @@ impl Session {
         let id: Value = id.into();
         self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
             .await
+    }
+
+    /// The same under an id that nobody looks at, answered as JSON.
+    pub(crate) async fn reply(&self, method: &str, params: Value) -> Reply {
+        let mut answer = self.ask("r", method, params).await;
+        Reply {
+            status: answer.status,
+            headers: answer.headers.clone(),
+            body: answer.json().await,
+        }
     }
 
     pub(crate) async fn call(&self, id: impl Into<Value>, tool: &str, arguments: Value) -> Answer {

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Call, Effects, Reply, Session, accept, codec};
+use crate::bank::{Bank, Call, Effects, Reply, accept, codec};
 use crate::cases::Refusal;
+use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
 struct Named {
@@ -269,10 +270,10 @@ fn the_opt_in_is_refused_where_it_would_break_a_promise() {
 async fn the_earlier_era_has_no_answers_beside_the_call() {
     let bank = bank();
     // This session can be asked nothing, so that an answer could only come from beside the call.
-    let session = Session::open(&bank, json!({})).await;
+    let session = Session::open(&bank.server, json!({})).await;
     let params =
         json!({ "name": "greet", "arguments": {}, "inputResponses": { "user_name": alice() } });
-    let reply = session.send("tools/call", params).await;
+    let reply = session.reply("tools/call", params).await;
     assert_eq!(reply.body["result"]["isError"], true, "{reply:?}");
     assert_eq!(bank.effects.count(), 0);
 }
