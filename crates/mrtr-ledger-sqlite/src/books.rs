@@ -6,8 +6,8 @@ use std::time::Duration;
 use mrtr_ledger::rules::{self, Present, Row, Status, Write};
 use mrtr_ledger::tally::{self, Counted, Use};
 use mrtr_ledger::{
-    Account, Claim, Claimed, Fingerprint, Found, Kind, Limits, Owner, RowKey, Settled, Settlement,
-    Token,
+    Account, Claim, Claimed, Fingerprint, Found, Kept, Kind, Limits, Note, Owner, RowKey, Settled,
+    Settlement, Token,
 };
 use mrtr_state::{Clock, Epoch, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
@@ -38,6 +38,17 @@ struct Head {
     epoch: Epoch,
     rounds_mark: Option<Timestamp>,
     steps_mark: Option<Timestamp>,
+    notes_mark: Option<Timestamp>,
+}
+
+impl Head {
+    fn mark(&self, kind: Kind) -> Option<Timestamp> {
+        match kind {
+            Kind::Round => self.rounds_mark,
+            Kind::Step => self.steps_mark,
+            Kind::Note => self.notes_mark,
+        }
+    }
 }
 
 struct Entry {
@@ -67,30 +78,10 @@ impl<'a> Books<'a> {
     }
 
     pub(crate) fn claim(&self, claim: &Claim) -> Result<Claimed> {
-        let head = self.head()?;
-        let mark = match claim.kind {
-            Kind::Round => head.rounds_mark,
-            Kind::Step => head.steps_mark,
-        };
         let row = self.read(claim.kind, &claim.key)?.map(|entry| entry.row);
-        let round = match &claim.under_round {
-            Some(Owner { key, .. }) => self.read(Kind::Round, key)?.map(|entry| entry.row),
-            None => None,
-        };
-        // The clock is read under the lock: what counts is when the claim is decided, not when it was sent.
-        let now = self.policy.clock.now();
-        let present = Present {
-            now,
-            epoch: head.epoch,
-            mark,
-        };
-        let room = || -> Result<bool> {
-            let account = self.used(Counted::Account(claim.account), now)?;
-            Ok(self
-                .policy
-                .limits
-                .leave_room(account, self.used(Counted::All, now)?))
-        };
+        let round = self.round(claim.under_round.as_ref())?;
+        let present = self.present(claim.kind)?;
+        let room = || self.room(claim.account, present.now);
         let (claimed, write) = rules::claim(claim, row.as_ref(), round.as_ref(), present, room)?;
         match write {
             Write::Nothing => {}
@@ -99,13 +90,9 @@ impl<'a> Books<'a> {
                 self.insert(claim, lease)?;
                 self.count(claim.account, claim.key, Use { rows: 1, bytes: 0 })?;
             }
-            Write::Own { lease } => {
-                self.write(
-                    claim.kind,
-                    &claim.key,
-                    &claim.token,
-                    &Status::Owned { lease },
-                )?;
+            Write::Own { lease, again } => {
+                let status = Status::Owned { lease, again };
+                self.write(claim.kind, &claim.key, &claim.token, &status)?;
             }
             Write::Abandon => {
                 // The token stays as it was: it names the owner that is withdrawn.
@@ -114,6 +101,44 @@ impl<'a> Books<'a> {
             }
         }
         Ok(claimed)
+    }
+
+    pub(crate) fn keep(&self, note: &Note) -> Result<Kept> {
+        let row = self.read(Kind::Note, &note.key)?.map(|entry| entry.row);
+        let round = self.round(note.under_round.as_ref())?;
+        let present = self.present(Kind::Note)?;
+        let room = || self.room(note.account, present.now);
+        let (kept, write) = rules::keep(note, row.as_ref(), round.as_ref(), present, room)?;
+        if write {
+            self.added.set(self.added.get() + 1);
+            self.insert_note(note)?;
+            let bytes = note.value.len() as u64;
+            self.count(note.account, note.key, Use { rows: 1, bytes })?;
+        }
+        Ok(kept)
+    }
+
+    fn round(&self, owner: Option<&Owner>) -> Result<Option<Row>> {
+        let Some(Owner { key, .. }) = owner else {
+            return Ok(None);
+        };
+        Ok(self.read(Kind::Round, key)?.map(|entry| entry.row))
+    }
+
+    /// The clock is read under the lock: what counts is when something is decided, not when it was sent.
+    fn present(&self, kind: Kind) -> Result<Present> {
+        let head = self.head()?;
+        Ok(Present {
+            now: self.policy.clock.now(),
+            epoch: head.epoch,
+            mark: head.mark(kind),
+        })
+    }
+
+    fn room(&self, account: Account, now: Timestamp) -> Result<bool> {
+        let account = self.used(Counted::Account(account), now)?;
+        let all = self.used(Counted::All, now)?;
+        Ok(self.policy.limits.leave_room(account, all))
     }
 
     pub(crate) fn settle(
@@ -140,11 +165,11 @@ impl<'a> Books<'a> {
         let Some(entry) = self.owned(key, token)? else {
             return Ok(false);
         };
-        let Some(lease) = rules::beat(Some(&entry.row), token, lease, self.policy.clock.now())
-        else {
+        let now = self.policy.clock.now();
+        let Some(status) = rules::beat(Some(&entry.row), token, lease, now) else {
             return Ok(false);
         };
-        self.write(entry.kind, key, token, &Status::Owned { lease })?;
+        self.write(entry.kind, key, token, &status)?;
         Ok(true)
     }
 
@@ -152,9 +177,9 @@ impl<'a> Books<'a> {
         let Some(entry) = self.owned(key, token)? else {
             return Ok(false);
         };
-        let (released, write) = rules::release(Some(&entry.row), token);
-        if write {
-            self.write(entry.kind, key, token, &Status::Released)?;
+        let (released, status) = rules::release(Some(&entry.row), token);
+        if let Some(status) = status {
+            self.write(entry.kind, key, token, &status)?;
         }
         Ok(released)
     }
@@ -204,6 +229,13 @@ impl<'a> Books<'a> {
                  WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
                 "UPDATE ledger SET steps_mark = max(coalesce(steps_mark, ?1), ?1)",
             ),
+            Kind::Note => (
+                "SELECT max(expiry), count(*) FROM (SELECT expiry FROM notes
+                 WHERE expiry < ?1 AND ?2 ORDER BY expiry, hash LIMIT ?3)",
+                "DELETE FROM notes WHERE (expiry, hash) IN (SELECT expiry, hash FROM notes
+                 WHERE expiry < ?1 AND ?2 ORDER BY expiry, hash LIMIT ?3)",
+                "UPDATE ledger SET notes_mark = max(coalesce(notes_mark, ?1), ?1)",
+            ),
         };
         let now = self.policy.clock.now();
         let Some(old) = self.too_old(now) else {
@@ -250,13 +282,14 @@ impl<'a> Books<'a> {
             return Ok(head);
         }
         let head = self
-            .cached("SELECT epoch, rounds_mark, steps_mark FROM ledger")?
+            .cached("SELECT epoch, rounds_mark, steps_mark, notes_mark FROM ledger")?
             .query_row([], |row| {
                 let mark = |mark: Option<i64>| mark.map(time);
                 Ok(Head {
                     epoch: Epoch::from_bytes(row.get(0)?),
                     rounds_mark: mark(row.get(1)?),
                     steps_mark: mark(row.get(2)?),
+                    notes_mark: mark(row.get(3)?),
                 })
             })?;
         self.head.set(Some(head));
@@ -279,35 +312,50 @@ impl<'a> Books<'a> {
     fn read(&self, kind: Kind, key: &RowKey) -> Result<Option<Entry>> {
         let mut select = self.cached(match kind {
             Kind::Round => {
-                "SELECT fingerprint, account, token, status, lease, outcome FROM rounds WHERE expiry = ?1 AND hash = ?2"
+                "SELECT fingerprint, account, token, status, lease, outcome, again FROM rounds WHERE expiry = ?1 AND hash = ?2"
             }
             Kind::Step => {
-                "SELECT fingerprint, account, token, status, lease, outcome FROM steps WHERE expiry = ?1 AND hash = ?2"
+                "SELECT fingerprint, account, token, status, lease, outcome, 0 FROM steps WHERE expiry = ?1 AND hash = ?2"
             }
+            Kind::Note => "SELECT fingerprint, account, value FROM notes WHERE expiry = ?1 AND hash = ?2",
         })?;
         let entry = select.query_row(params![int(key.expiry), key.hash], |row| {
-            let status = match row.get::<_, i64>(3)? {
-                0 => Status::Owned {
-                    lease: time(row.get(4)?),
-                },
-                1 => Status::Released,
-                2 => Status::Settled(row.get(5)?),
-                3 => Status::Abandoned,
-                other => return Err(rusqlite::Error::IntegralValueOutOfRange(3, other)),
-            };
             let fingerprint = Fingerprint::from_bytes(row.get(0)?);
-            let row_now = Row {
-                fingerprint,
-                token: Token::from_bytes(row.get(2)?),
-                status,
+            let account = Account::from_bytes(row.get(1)?);
+            let row = match kind {
+                Kind::Note => Row::of_note(fingerprint, row.get(2)?),
+                Kind::Round | Kind::Step => Row {
+                    fingerprint,
+                    token: Token::from_bytes(row.get(2)?),
+                    status: match row.get::<_, i64>(3)? {
+                        0 => Status::Owned {
+                            lease: time(row.get(4)?),
+                            again: row.get::<_, i64>(6)? != 0,
+                        },
+                        1 => Status::Released,
+                        2 => Status::Settled(row.get(5)?),
+                        3 => Status::Abandoned,
+                        other => return Err(rusqlite::Error::IntegralValueOutOfRange(3, other)),
+                    },
+                },
             };
-            Ok(Entry {
-                kind,
-                row: row_now,
-                account: Account::from_bytes(row.get(1)?),
-            })
+            Ok(Entry { kind, row, account })
         });
         Ok(entry.optional()?)
+    }
+
+    fn insert_note(&self, note: &Note) -> Result<()> {
+        let mut insert = self.cached(
+            "INSERT INTO notes (expiry, hash, fingerprint, account, value) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        insert.execute(params![
+            int(note.key.expiry),
+            note.key.hash,
+            note.fingerprint.as_bytes(),
+            note.account.as_bytes(),
+            note.value
+        ])?;
+        Ok(())
     }
 
     fn insert(&self, claim: &Claim, lease: Timestamp) -> Result<()> {
@@ -320,6 +368,7 @@ impl<'a> Books<'a> {
                 "INSERT INTO steps (expiry, hash, fingerprint, account, token, status, lease)
                  VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6)"
             }
+            Kind::Note => return Err(Fault::Corrupt),
         })?;
         let Claim {
             key,
@@ -340,19 +389,21 @@ impl<'a> Books<'a> {
     }
 
     fn write(&self, kind: Kind, key: &RowKey, token: &Token, status: &Status) -> Result<()> {
-        let (number, lease, outcome) = match status {
-            Status::Owned { lease } => (0, int(*lease), None),
-            Status::Released => (1, 0, None),
-            Status::Settled(outcome) => (2, 0, Some(outcome)),
-            Status::Abandoned => (3, 0, None),
+        let (number, lease, outcome, again) = match status {
+            Status::Owned { lease, again } => (0, int(*lease), None, *again),
+            Status::Released => (1, 0, None, false),
+            Status::Settled(outcome) => (2, 0, Some(outcome), false),
+            Status::Abandoned => (3, 0, None, false),
         };
         let mut update = self.cached(match kind {
             Kind::Round => {
-                "UPDATE rounds SET token = ?3, status = ?4, lease = ?5, outcome = ?6 WHERE expiry = ?1 AND hash = ?2"
+                "UPDATE rounds SET token = ?3, status = ?4, lease = ?5, outcome = ?6, again = ?7 WHERE expiry = ?1 AND hash = ?2"
             }
+            // A step is never taken over, and the last parameter is false.
             Kind::Step => {
-                "UPDATE steps SET token = ?3, status = ?4, lease = ?5, outcome = ?6 WHERE expiry = ?1 AND hash = ?2"
+                "UPDATE steps SET token = ?3, status = ?4, lease = ?5, outcome = ?6 WHERE expiry = ?1 AND hash = ?2 AND NOT ?7"
             }
+            Kind::Note => return Err(Fault::Corrupt),
         })?;
         let changed = update.execute(params![
             int(key.expiry),
@@ -360,7 +411,8 @@ impl<'a> Books<'a> {
             token.as_bytes(),
             number,
             lease,
-            outcome
+            outcome,
+            again
         ])?;
         // It was read under the same lock. If it is not there, the file does not do what SQLite says.
         if changed == 1 {

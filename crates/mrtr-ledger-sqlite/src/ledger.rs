@@ -1,12 +1,13 @@
 //! The ledger's face: operations become jobs of the writer's thread.
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture, Purged, RowKey,
-    Rows, Settled, Settlement, Token,
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture, Note,
+    Purged, RowKey, Rows, Settled, Settlement, Token,
 };
 use mrtr_state::Epoch;
 use rusqlite::{Connection, OpenFlags};
@@ -108,6 +109,10 @@ impl Ledger for SqliteLedger {
         self.write(move |books| books.release(&key, &token))
     }
 
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
+        self.write(move |books| books.keep(&note))
+    }
+
     // Under the write lock: what it tells may withdraw a token.
     fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
         self.write(move |books| books.lookup(kind, &key, &fingerprint))
@@ -146,6 +151,10 @@ impl Ledger for SqliteLedger {
     fn survives_restart(&self) -> bool {
         true
     }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 fn count(path: &Path, wait: Duration) -> Result<Rows, Fault> {
@@ -168,6 +177,7 @@ fn count(path: &Path, wait: Duration) -> Result<Rows, Fault> {
             count("SELECT count(*), count(*) FILTER (WHERE status = 2) FROM rounds")?;
         (rows.steps, rows.settled_steps) =
             count("SELECT count(*), count(*) FILTER (WHERE status = 2) FROM steps")?;
+        (rows.notes, _) = count("SELECT count(*), 0 FROM notes")?;
         Ok(rows)
     })
 }

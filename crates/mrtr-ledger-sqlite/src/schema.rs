@@ -13,7 +13,7 @@ use crate::{OpenError, file};
 pub(crate) const APPLICATION_ID: i32 = 0x4d52_5452;
 
 /// The version of the tables.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// Rows are kept in the order in which they expire, so that inserts append and a purge is one range. An expiry, lease
 /// or mark is milliseconds since the Unix epoch. The status is 0 owned, 1 released, 2 settled, 3 abandoned.
@@ -63,6 +63,23 @@ const TABLES: &str = "
     CREATE INDEX tally_by_bucket ON tally (bucket);
 ";
 
+/// What version 2 adds: notes, and rounds that were taken over. `again` says that something may have run under another
+/// owner.
+const TABLES_OF_2: &str = "
+    ALTER TABLE ledger ADD COLUMN notes_mark INTEGER;
+
+    ALTER TABLE rounds ADD COLUMN again INTEGER NOT NULL DEFAULT 0 CHECK (again IN (0, 1));
+
+    CREATE TABLE notes (
+        expiry INTEGER NOT NULL,
+        hash BLOB NOT NULL CHECK (length(hash) = 32),
+        fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32),
+        account BLOB NOT NULL CHECK (length(account) = 32),
+        value BLOB NOT NULL,
+        PRIMARY KEY (expiry, hash)
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// Opens an existing file. Tables are made in it if it is empty, by one process of however many try at once.
 pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenError> {
     file::check(path)?;
@@ -76,10 +93,10 @@ pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenErr
     connection.set_prepared_statement_cache_capacity(64);
 
     let patience = Patience::new(wait);
-    let ready = patience.retry(|| {
+    let found_version = patience.retry(|| {
         // One snapshot: between two of these questions another process may create the tables.
         let snapshot = connection.unchecked_transaction()?;
-        is_ready(&snapshot)
+        found(&snapshot)
     })?;
     let journal: String = patience.retry(|| {
         Ok::<_, OpenError>(connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?)
@@ -99,23 +116,23 @@ pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenErr
     if synchronous != 2 {
         return Err(OpenError::NotDurable);
     }
-    if !ready {
-        patience.retry(|| create(&mut connection))?;
+    if found_version < VERSION {
+        patience.retry(|| bring_up_to_date(&mut connection))?;
     }
     Ok(connection)
 }
 
-/// Whether the tables are there, asked inside a transaction. No: the file is empty. Anything else is refused before
-/// anything is written to it.
-fn is_ready(connection: &Connection) -> Result<bool, OpenError> {
+/// The version of the tables that are there, asked inside a transaction; 0 says that the file is empty. Anything else is
+/// refused before anything is written to it.
+fn found(connection: &Connection) -> Result<i32, OpenError> {
     let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (application, version, tables) {
-        (0, 0, 0) => Ok(false),
-        (APPLICATION_ID, VERSION, 1..) => Ok(true),
-        (APPLICATION_ID, found, _) if found != VERSION => Err(OpenError::Version {
+        (0, 0, 0) => Ok(0),
+        (APPLICATION_ID, 1..=VERSION, 1..) => Ok(version),
+        (APPLICATION_ID, found, _) if !(1..=VERSION).contains(&found) => Err(OpenError::Version {
             found,
             known: VERSION,
         }),
@@ -123,11 +140,13 @@ fn is_ready(connection: &Connection) -> Result<bool, OpenError> {
     }
 }
 
-fn create(connection: &mut Connection) -> Result<(), OpenError> {
+/// Makes the tables, or adds what an older version did not have. Nothing that is there is lost.
+fn bring_up_to_date(connection: &mut Connection) -> Result<(), OpenError> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Another process may have been first.
-    if !is_ready(&transaction)? {
+    let found = found(&transaction)?;
+    if found < 1 {
         let epoch = Epoch::generate().map_err(|error| OpenError::Ledger(error.into()))?;
         transaction.execute_batch(TABLES)?;
         transaction.execute(
@@ -135,6 +154,11 @@ fn create(connection: &mut Connection) -> Result<(), OpenError> {
             params![epoch.as_bytes()],
         )?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    if found < 2 {
+        transaction.execute_batch(TABLES_OF_2)?;
+    }
+    if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()?;

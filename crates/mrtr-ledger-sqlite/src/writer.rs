@@ -185,6 +185,7 @@ impl Writer {
             if most > 0 {
                 books.sweep(Kind::Round, most)?;
                 books.sweep(Kind::Step, most)?;
+                books.sweep(Kind::Note, most)?;
                 books.sweep_counts(most)?;
             }
             Ok(())
@@ -207,14 +208,16 @@ impl Writer {
         let swept = self.storage.transact(&self.policy, |_, books| {
             let rounds = books.sweep(Kind::Round, PURGE_BATCH)?;
             let steps = books.sweep(Kind::Step, PURGE_BATCH)?;
+            let notes = books.sweep(Kind::Note, PURGE_BATCH)?;
             let counts = books.sweep_counts(PURGE_BATCH)?;
-            Ok((rounds, steps, counts))
+            Ok((rounds, steps, notes, counts))
         });
         match swept {
-            Ok((rounds, steps, counts)) => {
+            Ok((rounds, steps, notes, counts)) => {
                 purge.purged.rounds += rounds;
                 purge.purged.steps += steps;
-                if rounds.max(steps).max(counts) >= PURGE_BATCH as u64 {
+                purge.purged.notes += notes;
+                if rounds.max(steps).max(notes).max(counts) >= PURGE_BATCH as u64 {
                     self.purges.push_front(purge);
                 } else {
                     _ = purge.reply.send(Ok(purge.purged));

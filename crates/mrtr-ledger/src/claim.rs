@@ -9,7 +9,7 @@ use crate::{Account, Fingerprint, Kind, Owner, RowKey, Token};
 
 /// A request to be the one that runs a round or a step.
 ///
-/// Made with [`Claim::round`] or [`Claim::step`]; the fields are open for ledgers to read.
+/// Made with [`Claim::round`] or [`Claim::step`], never for a [note](Note); the fields are open for ledgers to read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claim {
@@ -31,6 +31,8 @@ pub struct Claim {
     /// Whether the claim may be refused as `Full`. True for a round, and for the first step of a call that has no round.
     /// What has begun is never refused for lack of room.
     pub checks_limits: bool,
+    /// Whether a round that was lost may run again: see [`Claim::run_again`].
+    pub run_again: bool,
     /// How long the owner may go without a [`beat`](crate::Ledger::beat) before others are told that its outcome is
     /// unknown. Longer means that a crash is noticed later; shorter means that a stalled owner is given up.
     pub lease: Duration,
@@ -57,6 +59,7 @@ impl Claim {
             token,
             under_round: None,
             checks_limits: true,
+            run_again: false,
             lease,
         }
     }
@@ -82,6 +85,7 @@ impl Claim {
             token,
             under_round: None,
             checks_limits: true,
+            run_again: false,
             lease,
         }
     }
@@ -96,6 +100,19 @@ impl Claim {
         }
     }
 
+    /// The round takes over what is *unknown*: a round whose owner's lease has lapsed, or that was abandoned, is `First`
+    /// again, and the lost owner's token is withdrawn with the same write. A step is never taken over.
+    ///
+    /// Only for a body that can run again from its top whatever the lost run has done: all its effects are steps, and
+    /// which of them it reaches depends on nothing but the request, answers, memos and outcomes of steps.
+    #[must_use]
+    pub fn run_again(self) -> Self {
+        Self {
+            run_again: true,
+            ..self
+        }
+    }
+
     /// The step comes after another one in the same first call, which was admitted with that one.
     #[must_use]
     pub fn later(self) -> Self {
@@ -106,12 +123,88 @@ impl Claim {
     }
 }
 
+/// A value that is written once, and read with [`lookup`](crate::Ledger::lookup).
+///
+/// Nobody owns it and nobody settles it: of two that write the same note the first one's value stands, and both read
+/// that one.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Note {
+    /// The row.
+    pub key: RowKey,
+    /// The ledger's epoch when the **flow** opened.
+    pub epoch: Epoch,
+    /// What whoever reads it must match.
+    pub fingerprint: Fingerprint,
+    /// Whose limits row and bytes count towards.
+    pub account: Account,
+    /// The round in which it is written. If that round's token no longer owns it the answer is `StaleOwner`.
+    pub under_round: Option<Owner>,
+    /// Whether it may be refused as `Full`.
+    pub checks_limits: bool,
+    /// The value. The ledger stores the bytes as they are; whether they are sealed is the caller's business.
+    pub value: Vec<u8>,
+}
+
+impl Note {
+    /// A note that may be refused as `Full`.
+    #[must_use]
+    pub fn new(
+        key: RowKey,
+        epoch: Epoch,
+        fingerprint: Fingerprint,
+        account: Account,
+        value: Vec<u8>,
+    ) -> Self {
+        Self {
+            key,
+            epoch,
+            fingerprint,
+            account,
+            under_round: None,
+            checks_limits: true,
+            value,
+        }
+    }
+
+    /// It is written in this round, which was admitted: it is not refused as `Full`, and not taken from an owner that was
+    /// withdrawn.
+    #[must_use]
+    pub fn under(self, round: Owner) -> Self {
+        Self {
+            under_round: Some(round),
+            checks_limits: false,
+            ..self
+        }
+    }
+}
+
+/// The answer to a [`Note`].
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kept {
+    /// Written, durably as far as the ledger is durable.
+    Stored,
+    /// It was written before; this is the value that stands. Also the answer to the same note repeated.
+    Before(Vec<u8>),
+    /// The row belongs to another request.
+    Conflict,
+    /// `now < expiry` does not hold, or purging has passed the key.
+    Expired,
+    /// The flow opened under another epoch, or on another ledger.
+    StaleEpoch,
+    /// The round in which it was to be written is not owned by its token any more.
+    StaleOwner,
+    /// The account or the ledger is at its limit. Retryable: nothing was written.
+    Full,
+}
+
 /// The answer to a [`Claim`]. Only [`Claimed::First`] permits the body or effect to run.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Claimed {
     /// The token owns the row, durably as far as the ledger is durable. Also the answer to the same claim repeated
-    /// while the token still owns the row unsettled.
+    /// while the token still owns the row unsettled, and to one that [takes over](Claim::run_again).
     First,
     /// Someone else runs it.
     InProgress {
@@ -182,6 +275,8 @@ pub struct Purged {
     pub rounds: u64,
     /// Steps removed.
     pub steps: u64,
+    /// Notes removed.
+    pub notes: u64,
 }
 
 /// How many rows a ledger holds, expired ones that wait for a purge included.
@@ -196,9 +291,35 @@ pub struct Rows {
     pub settled_rounds: u64,
     /// Steps with a stored outcome.
     pub settled_steps: u64,
+    /// Notes.
+    pub notes: u64,
 }
 
-// Outcomes hold what a tool answered, so Debug shows their length alone.
+// Outcomes and notes hold what a tool answered or a person said, so Debug shows their length alone.
+
+impl fmt::Debug for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Note")
+            .field("key", &self.key)
+            .field("under_round", &self.under_round)
+            .field("bytes", &self.value.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored => f.write_str("Stored"),
+            Self::Before(value) => write!(f, "Before({} bytes)", value.len()),
+            Self::Conflict => f.write_str("Conflict"),
+            Self::Expired => f.write_str("Expired"),
+            Self::StaleEpoch => f.write_str("StaleEpoch"),
+            Self::StaleOwner => f.write_str("StaleOwner"),
+            Self::Full => f.write_str("Full"),
+        }
+    }
+}
 
 impl fmt::Debug for Claimed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

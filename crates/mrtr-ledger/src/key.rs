@@ -6,13 +6,16 @@ use mrtr_state::{FlowId, Nonce, Principal, RandomError, RequestDigest, Timestamp
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// The two kinds of row. They never share one, and each has a purge mark of its own.
+/// The kinds of row. They never share one, and each has a purge mark of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// One sealed state: it is good for one answer.
     Round,
     /// One effect of a flow: it happens at most once, in whichever round it is reached.
     Step,
+    /// A value that is written once and belongs to no run: a memo of a call that may [run again](crate::Claim::run_again), or
+    /// a journal that is too large to be carried.
+    Note,
 }
 
 /// Names a row: when it expires, and a hash.
@@ -65,6 +68,30 @@ impl RowKey {
             expiry: flow_exp,
             hash: hash(b"mrtr ledger step v1", &parts),
         }
+    }
+
+    /// The row of a memo, which a flow has once, like a step. Memos and steps of one name do not share a row.
+    #[must_use]
+    pub fn memo(audience: &str, flow: &FlowId, memo: &str, flow_exp: Timestamp) -> Self {
+        let parts = [
+            audience.as_bytes(),
+            flow.as_bytes().as_slice(),
+            memo.as_bytes(),
+        ];
+        Self {
+            expiry: flow_exp,
+            hash: hash(b"mrtr ledger memo v1", &parts),
+        }
+    }
+
+    /// The row of a journal that is too large to be carried: one for each sealed state, like a round.
+    #[must_use]
+    pub fn journal(audience: &str, nonce: &Nonce, exp: Timestamp) -> Self {
+        let hash = hash(
+            b"mrtr ledger journal v1",
+            &[audience.as_bytes(), nonce.as_bytes()],
+        );
+        Self { expiry: exp, hash }
     }
 }
 
@@ -164,6 +191,22 @@ impl Fingerprint {
         let principal = principal.canonical_bytes();
         let parts = [secret, &principal, request.as_bytes(), step.as_bytes()];
         Self(hash(b"mrtr ledger step fingerprint v1", &parts))
+    }
+
+    /// A memo's: as a step's.
+    #[must_use]
+    pub fn memo(secret: &[u8], principal: &Principal, request: &RequestDigest, memo: &str) -> Self {
+        let principal = principal.canonical_bytes();
+        let parts = [secret, &principal, request.as_bytes(), memo.as_bytes()];
+        Self(hash(b"mrtr ledger memo fingerprint v1", &parts))
+    }
+
+    /// A journal's: principal and request, keyed with the nonce. There are no answers yet when it is written.
+    #[must_use]
+    pub fn journal(nonce: &Nonce, principal: &Principal, request: &RequestDigest) -> Self {
+        let principal = principal.canonical_bytes();
+        let parts = [nonce.as_bytes().as_slice(), &principal, request.as_bytes()];
+        Self(hash(b"mrtr ledger journal fingerprint v1", &parts))
     }
 
     /// For ledgers that read it back from storage.

@@ -1,5 +1,6 @@
 //! The contract.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use mrtr_state::Epoch;
 
 use crate::{
-    Claim, Claimed, Fingerprint, Found, Kind, LedgerError, Purged, RowKey, Rows, Settled,
-    Settlement, Token,
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, LedgerError, Note, Purged, RowKey, Rows,
+    Settled, Settlement, Token,
 };
 
 /// What every operation of a [`Ledger`] returns. Boxed, so that a server can hold any ledger as `Arc<dyn Ledger>`.
@@ -52,7 +53,13 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     /// No word. Repeat it; otherwise the row stays owned and, its lease lapsed, is told as unknown.
     fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool>;
 
-    /// Says what is known of a row without claiming it: for late repeats of an expired state, and for an owner whose
+    /// Writes a note, or says what stands there already. Decided in one atomic step, durable before it is answered.
+    ///
+    /// # Errors
+    /// No word. It may have been written: repeat it.
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept>;
+
+    /// Says what is known of a row without claiming it: of a note its value, as `Settled`; otherwise for late repeats of an expired state, and for an owner whose
     /// settlement was refused. Like a claim it compares the fingerprint first, and withdraws a lapsed round's token.
     ///
     /// # Errors
@@ -89,6 +96,11 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     ///
     /// A server with configured keys refuses a ledger that forgets: its states outlive the ledger's memory of them.
     fn survives_restart(&self) -> bool;
+
+    /// The ledger itself, for whoever knows its type: a [`TransactionalLedger`](crate::TransactionalLedger) is found again
+    /// so behind a `dyn Ledger`. A ledger returns `self`; one that wraps another and changes nothing of what a claim
+    /// means may return the other's.
+    fn as_any(&self) -> &dyn Any;
 }
 
 impl<L: Ledger + ?Sized> Ledger for Arc<L> {
@@ -113,6 +125,10 @@ impl<L: Ledger + ?Sized> Ledger for Arc<L> {
         (**self).release(key, token)
     }
 
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
+        (**self).keep(note)
+    }
+
     fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
         (**self).lookup(kind, key, fingerprint)
     }
@@ -135,5 +151,9 @@ impl<L: Ledger + ?Sized> Ledger for Arc<L> {
 
     fn survives_restart(&self) -> bool {
         (**self).survives_restart()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        (**self).as_any()
     }
 }

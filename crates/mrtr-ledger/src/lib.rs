@@ -11,14 +11,16 @@ mod redeem;
 pub mod rules;
 pub mod suite;
 pub mod tally;
+mod transactional;
 
-pub use claim::{Claim, Claimed, Found, Purged, Rows, Settled, Settlement};
+pub use claim::{Claim, Claimed, Found, Kept, Note, Purged, Rows, Settled, Settlement};
 pub use error::LedgerError;
 pub use key::{Account, Fingerprint, Kind, Owner, RowKey, Token};
 pub use ledger::{Ledger, LedgerFuture};
 pub use limits::{Limits, MIN_RETENTION, RETENTION};
 pub use memory::MemoryLedger;
 pub use redeem::{RedeemedState, Redemption, RoundClaim, redeem};
+pub use transactional::{Conclusion, Performed, TransactionalLedger};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,6 +1,8 @@
 //! The ledger that forgets when the process ends.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,8 +12,9 @@ use mrtr_state::{Clock, Epoch, RandomError, Timestamp};
 use crate::rules::{self, Present, Row, Status, Write};
 use crate::tally::{self, Counted, Use};
 use crate::{
-    Account, Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture, Limits,
-    MIN_RETENTION, Purged, RETENTION, RowKey, Rows, Settled, Settlement, Token,
+    Account, Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
+    Limits, MIN_RETENTION, Note, Owner, Purged, RETENTION, RowKey, Rows, Settled, Settlement,
+    Token,
 };
 
 /// How many rows a claim may remove in passing, so that a ledger on which nobody calls `purge` stays bounded.
@@ -53,6 +56,7 @@ impl MemoryLedger {
             epoch: Epoch::generate()?,
             rounds: Shelf::default(),
             steps: Shelf::default(),
+            notes: Shelf::default(),
             tally: BTreeMap::new(),
             forgotten: 0,
         };
@@ -90,6 +94,7 @@ struct Books {
     epoch: Epoch,
     rounds: Shelf,
     steps: Shelf,
+    notes: Shelf,
     tally: BTreeMap<(Counted, u64), Use>,
     /// Buckets below this one were forgotten.
     forgotten: u64,
@@ -112,6 +117,7 @@ impl Books {
         match kind {
             Kind::Round => &self.rounds,
             Kind::Step => &self.steps,
+            Kind::Note => &self.notes,
         }
     }
 
@@ -119,6 +125,7 @@ impl Books {
         match kind {
             Kind::Round => &mut self.rounds,
             Kind::Step => &mut self.steps,
+            Kind::Note => &mut self.notes,
         }
     }
 
@@ -137,22 +144,10 @@ impl Books {
 
     fn claim(&mut self, claim: &Claim, limits: &Limits, now: Timestamp) -> Claimed {
         let row = self.row(claim.kind, &claim.key);
-        let round = claim
-            .under_round
-            .as_ref()
-            .and_then(|owner| self.row(Kind::Round, &owner.key));
-        let present = Present {
-            now,
-            epoch: self.epoch,
-            mark: self.shelf(claim.kind).mark,
-        };
-        let room = || {
-            let account = self.used(Counted::Account(claim.account), now);
-            Ok::<_, std::convert::Infallible>(
-                limits.leave_room(account, self.used(Counted::All, now)),
-            )
-        };
-        let Ok((claimed, write)) = rules::claim(claim, row, round, present, room);
+        let round = self.round(claim.under_round.as_ref());
+        let room = || self.room(claim.account, limits, now);
+        let Ok((claimed, write)) =
+            rules::claim(claim, row, round, self.present(claim.kind, now), room);
 
         match write {
             Write::Nothing => {}
@@ -160,24 +155,58 @@ impl Books {
                 let row = Row {
                     fingerprint: claim.fingerprint,
                     token: claim.token,
-                    status: Status::Owned { lease },
+                    status: Status::Owned {
+                        lease,
+                        again: false,
+                    },
                 };
-                let entry = Entry {
-                    row,
-                    account: claim.account,
-                };
-                self.shelf_mut(claim.kind).rows.insert(claim.key, entry);
-                self.count(claim.account, claim.key, Use { rows: 1, bytes: 0 });
+                self.add(claim.kind, claim.key, row, claim.account);
             }
-            Write::Own { lease } => self.rewrite(claim.kind, &claim.key, |row| {
+            Write::Own { lease, again } => self.rewrite(claim.kind, &claim.key, |row| {
                 row.token = claim.token;
-                row.status = Status::Owned { lease };
+                row.status = Status::Owned { lease, again };
             }),
             Write::Abandon => {
                 self.rewrite(claim.kind, &claim.key, |row| row.status = Status::Abandoned)
             }
         }
         claimed
+    }
+
+    fn keep(&mut self, note: Note, limits: &Limits, now: Timestamp) -> Kept {
+        let row = self.row(Kind::Note, &note.key);
+        let round = self.round(note.under_round.as_ref());
+        let room = || self.room(note.account, limits, now);
+        let Ok((kept, write)) = rules::keep(&note, row, round, self.present(Kind::Note, now), room);
+        if write {
+            let row = Row::of_note(note.fingerprint, note.value);
+            self.add(Kind::Note, note.key, row, note.account);
+        }
+        kept
+    }
+
+    fn round(&self, owner: Option<&Owner>) -> Option<&Row> {
+        self.row(Kind::Round, &owner?.key)
+    }
+
+    fn present(&self, kind: Kind, now: Timestamp) -> Present {
+        Present {
+            now,
+            epoch: self.epoch,
+            mark: self.shelf(kind).mark,
+        }
+    }
+
+    fn room(&self, account: Account, limits: &Limits, now: Timestamp) -> Result<bool, Infallible> {
+        let account = self.used(Counted::Account(account), now);
+        Ok(limits.leave_room(account, self.used(Counted::All, now)))
+    }
+
+    fn add(&mut self, kind: Kind, key: RowKey, row: Row, account: Account) {
+        let bytes = row.status.bytes();
+        let entry = Entry { row, account };
+        self.shelf_mut(kind).rows.insert(key, entry);
+        self.count(account, key, Use { rows: 1, bytes });
     }
 
     fn rewrite(&mut self, kind: Kind, key: &RowKey, change: impl FnOnce(&mut Row)) {
@@ -280,10 +309,10 @@ impl Ledger for MemoryLedger {
             let Some(entry) = books.owned(&key, &token) else {
                 return Ok(false);
             };
-            let Some(lease) = rules::beat(Some(&entry.row), &token, lease, now) else {
+            let Some(status) = rules::beat(Some(&entry.row), &token, lease, now) else {
                 return Ok(false);
             };
-            entry.row.status = Status::Owned { lease };
+            entry.row.status = status;
             Ok(true)
         })
     }
@@ -294,11 +323,21 @@ impl Ledger for MemoryLedger {
             let Some(entry) = books.owned(&key, &token) else {
                 return Ok(false);
             };
-            let (released, write) = rules::release(Some(&entry.row), &token);
-            if write {
-                entry.row.status = Status::Released;
+            let (released, status) = rules::release(Some(&entry.row), &token);
+            if let Some(status) = status {
+                entry.row.status = status;
             }
             Ok(released)
+        })
+    }
+
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
+        Box::pin(async move {
+            let mut books = self.books()?;
+            let now = self.clock.now();
+            books.sweep(Kind::Note, self.retention, now, SWEPT_PER_CLAIM);
+            books.forget_counts(self.retention, now);
+            Ok(books.keep(note, &self.limits, now))
         })
     }
 
@@ -318,13 +357,14 @@ impl Ledger for MemoryLedger {
         Box::pin(async move {
             let now = self.clock.now();
             let mut purged = Purged::default();
-            for kind in [Kind::Round, Kind::Step] {
+            for kind in [Kind::Round, Kind::Step, Kind::Note] {
                 loop {
                     // The lock is taken anew for each batch, so that claims come between.
                     let gone = self.books()?.sweep(kind, self.retention, now, PURGE_BATCH);
                     match kind {
                         Kind::Round => purged.rounds += gone,
                         Kind::Step => purged.steps += gone,
+                        Kind::Note => purged.notes += gone,
                     }
                     if gone == 0 {
                         break;
@@ -362,12 +402,17 @@ impl Ledger for MemoryLedger {
                 steps: books.steps.rows.len() as u64,
                 settled_rounds: settled(&books.rounds),
                 settled_steps: settled(&books.steps),
+                notes: books.notes.rows.len() as u64,
             })
         })
     }
 
     fn survives_restart(&self) -> bool {
         false
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

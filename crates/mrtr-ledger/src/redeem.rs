@@ -24,6 +24,8 @@ pub struct RoundClaim<'a> {
     pub token: Token,
     /// See [`Claim::lease`].
     pub lease: Duration,
+    /// See [`Claim::run_again`].
+    pub run_again: bool,
 }
 
 /// A state whose round this process owns: the right to run the body once.
@@ -113,9 +115,13 @@ pub async fn redeem(
         account,
         token,
         lease,
+        run_again,
         ..
     } = claim;
-    let claim = Claim::round(key, epoch, fingerprint, account, token, lease);
+    let claim = Claim {
+        run_again,
+        ..Claim::round(key, epoch, fingerprint, account, token, lease)
+    };
 
     let mut attempt = 1;
     let claimed = loop {

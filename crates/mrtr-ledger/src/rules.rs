@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use mrtr_state::{Epoch, Timestamp};
 
-use crate::{Claim, Claimed, Fingerprint, Found, Kind, RowKey, Settled, Settlement, Token};
+use crate::{
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, Note, Owner, RowKey, Settled, Settlement, Token,
+};
 
-/// What becomes of a row. It starts as `Owned`; `Settled` and `Abandoned` are final.
+/// What becomes of a row. It starts as `Owned`; `Settled` is final, and so is `Abandoned` for all but a round that may
+/// [run again](Claim::run_again).
 ///
 /// ```text
 ///            claim                      settle
@@ -20,14 +23,22 @@ use crate::{Claim, Claimed, Fingerprint, Found, Kind, RowKey, Settled, Settlemen
 ///      claim, same   |    |    \  a lapsed round told
 ///      fingerprint   |    | release \
 ///                    |    v          +---------------> Abandoned
-///                   Released
+///                   Released                               |
+///                                                          | a claim that runs again; of a lapsed
+///                         Owned(token, again) <------------+ round too, without a detour
+///                              | settle --> Settled(outcome)
+///                              +- release, settle(Abandoned), told --> Abandoned
 /// ```
+///
+/// A note has one status from its beginning: `Settled`, with its value.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Status {
     /// A token owns it until it is settled or withdrawn.
     Owned {
         /// When the lease lapses. `now < lease` means that it runs.
         lease: Timestamp,
+        /// It was taken over from an owner whose body may have run, so that nobody can say any more that nothing has.
+        again: bool,
     },
     /// Nothing has run; the same fingerprint may claim it.
     Released,
@@ -52,7 +63,10 @@ impl Status {
 impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Owned { lease } => write!(f, "Owned(until {})", lease.as_millis()),
+            Self::Owned { lease, again } => {
+                let again = if *again { ", again" } else { "" };
+                write!(f, "Owned(until {}{again})", lease.as_millis())
+            }
             Self::Released => f.write_str("Released"),
             Self::Settled(outcome) => write!(f, "Settled({} bytes)", outcome.len()),
             Self::Abandoned => f.write_str("Abandoned"),
@@ -72,6 +86,16 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row of a note. No token owns it.
+    #[must_use]
+    pub fn of_note(fingerprint: Fingerprint, value: Vec<u8>) -> Self {
+        Self {
+            fingerprint,
+            token: Token::from_bytes([0; 16]),
+            status: Status::Settled(value),
+        }
+    }
+
     fn is_owned_by(&self, token: &Token) -> bool {
         matches!(self.status, Status::Owned { .. }) && self.token == *token
     }
@@ -84,7 +108,7 @@ pub struct Present {
     pub now: Timestamp,
     /// The epoch.
     pub epoch: Epoch,
-    /// The claim's kind's mark: the largest expiry of any row of the kind that was removed, if any was.
+    /// The mark of the kind that is asked for: the largest expiry of any row of the kind that was removed, if any was.
     pub mark: Option<Timestamp>,
 }
 
@@ -102,6 +126,8 @@ pub enum Write {
     Own {
         /// When the lease lapses.
         lease: Timestamp,
+        /// Whether it is, or was before, taken over: see [`Status::Owned`].
+        again: bool,
     },
     /// The row that is there is abandoned.
     Abandon,
@@ -121,42 +147,138 @@ pub fn claim<E>(
     present: Present,
     room: impl FnOnce() -> Result<bool, E>,
 ) -> Result<(Claimed, Write), E> {
-    let refused = |answer| Ok((answer, Write::Nothing));
-    if row.is_some_and(|row| row.fingerprint != claim.fingerprint) {
-        return refused(Claimed::Conflict);
-    }
-    if claim.epoch != present.epoch {
-        return refused(Claimed::StaleEpoch);
-    }
-    if let Some(owner) = &claim.under_round
-        && !round.is_some_and(|round| round.is_owned_by(&owner.token))
-    {
-        return refused(Claimed::StaleOwner);
-    }
-    if !is_live(claim.key, present) {
-        return refused(Claimed::Expired);
+    let Claim {
+        kind,
+        key,
+        epoch,
+        fingerprint,
+        under_round,
+        ..
+    } = claim;
+    let asked = Asked {
+        key: *key,
+        epoch: *epoch,
+        fingerprint,
+        under_round: under_round.as_ref(),
+    };
+    if let Some(refusal) = refuse(&asked, row, round, present) {
+        return Ok((refusal.into(), Write::Nothing));
     }
 
     let lease = present.now.saturating_add(claim.lease);
     let Some(row) = row else {
-        let limited = claim.kind == Kind::Round || claim.checks_limits;
+        let limited = *kind == Kind::Round || claim.checks_limits;
         if limited && !room()? {
-            return refused(Claimed::Full);
+            return Ok((Claimed::Full, Write::Nothing));
         }
         return Ok((Claimed::First, Write::Insert { lease }));
     };
+    let own = |again| (Claimed::First, Write::Own { lease, again });
+    let takes_over = *kind == Kind::Round && claim.run_again;
     Ok(match &row.status {
-        Status::Released => (Claimed::First, Write::Own { lease }),
-        Status::Owned { .. } if row.token == claim.token => (Claimed::First, Write::Own { lease }),
-        _ => match told(claim.kind, row, present.now) {
+        Status::Released => own(false),
+        Status::Owned { again, .. } if row.token == claim.token => own(*again),
+        _ => match told(*kind, row, present.now) {
             Told::InProgress { retry_after } => {
                 (Claimed::InProgress { retry_after }, Write::Nothing)
             }
             Told::Settled(outcome) => (Claimed::Settled(outcome), Write::Nothing),
+            // The row's token is overwritten, so the owner that was lost is withdrawn with the same write.
+            Told::Unknown | Told::UnknownFromNow if takes_over => own(true),
             Told::Unknown => (Claimed::Abandoned, Write::Nothing),
             Told::UnknownFromNow => (Claimed::Abandoned, Write::Abandon),
         },
     })
+}
+
+/// Decides whether a note is written. True: it is to be inserted, as [`Row::of_note`].
+///
+/// `row` is the note under the key, `round` the round that [`Note::under_round`] names. `room` is asked only where
+/// limits apply.
+///
+/// # Errors
+/// Those of `room`.
+pub fn keep<E>(
+    note: &Note,
+    row: Option<&Row>,
+    round: Option<&Row>,
+    present: Present,
+    room: impl FnOnce() -> Result<bool, E>,
+) -> Result<(Kept, bool), E> {
+    let asked = Asked {
+        key: note.key,
+        epoch: note.epoch,
+        fingerprint: &note.fingerprint,
+        under_round: note.under_round.as_ref(),
+    };
+    if let Some(refusal) = refuse(&asked, row, round, present) {
+        return Ok((refusal.into(), false));
+    }
+    match row.map(|row| &row.status) {
+        Some(Status::Settled(value)) => Ok((Kept::Before(value.clone()), false)),
+        // Not a note. Whoever wrote it, nothing is put in its place.
+        Some(_) => Ok((Kept::Conflict, false)),
+        None if note.checks_limits && !room()? => Ok((Kept::Full, false)),
+        None => Ok((Kept::Stored, true)),
+    }
+}
+
+/// What a claim and a note have in common.
+struct Asked<'a> {
+    key: RowKey,
+    epoch: Epoch,
+    fingerprint: &'a Fingerprint,
+    under_round: Option<&'a Owner>,
+}
+
+/// Why nothing is written whatever the row says, in the order in which it is told.
+enum Refusal {
+    Conflict,
+    StaleEpoch,
+    StaleOwner,
+    Expired,
+}
+
+fn refuse(
+    asked: &Asked<'_>,
+    row: Option<&Row>,
+    round: Option<&Row>,
+    present: Present,
+) -> Option<Refusal> {
+    if row.is_some_and(|row| row.fingerprint != *asked.fingerprint) {
+        return Some(Refusal::Conflict);
+    }
+    if asked.epoch != present.epoch {
+        return Some(Refusal::StaleEpoch);
+    }
+    if let Some(owner) = asked.under_round
+        && !round.is_some_and(|round| round.is_owned_by(&owner.token))
+    {
+        return Some(Refusal::StaleOwner);
+    }
+    (!is_live(asked.key, present)).then_some(Refusal::Expired)
+}
+
+impl From<Refusal> for Claimed {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict => Self::Conflict,
+            Refusal::StaleEpoch => Self::StaleEpoch,
+            Refusal::StaleOwner => Self::StaleOwner,
+            Refusal::Expired => Self::Expired,
+        }
+    }
+}
+
+impl From<Refusal> for Kept {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict => Self::Conflict,
+            Refusal::StaleEpoch => Self::StaleEpoch,
+            Refusal::StaleOwner => Self::StaleOwner,
+            Refusal::Expired => Self::Expired,
+        }
+    }
 }
 
 /// Decides a lookup. True: the row is to be abandoned, as for [`Write::Abandon`].
@@ -205,38 +327,42 @@ pub fn settle(
     }
 }
 
-/// Decides a beat: the new lease, if the token owns the row.
+/// Decides a beat: the status with the new lease, if the token owns the row.
 #[must_use]
-pub fn beat(
-    row: Option<&Row>,
-    token: &Token,
-    lease: Duration,
-    now: Timestamp,
-) -> Option<Timestamp> {
+pub fn beat(row: Option<&Row>, token: &Token, lease: Duration, now: Timestamp) -> Option<Status> {
     match row? {
         Row {
-            status: Status::Owned { lease: running },
+            status:
+                Status::Owned {
+                    lease: running,
+                    again,
+                },
             token: owner,
             ..
-        } if owner == token => Some(now.saturating_add(lease).max(*running)),
+        } if owner == token => Some(Status::Owned {
+            lease: now.saturating_add(lease).max(*running),
+            again: *again,
+        }),
         _ => None,
     }
 }
 
-/// Decides a release. The first value is the answer, the second says whether the row becomes `Released`.
+/// Decides a release: the answer, and what the row becomes. A row that was taken over is not free again: that this run
+/// has done nothing does not say that nothing was done.
 #[must_use]
-pub fn release(row: Option<&Row>, token: &Token) -> (bool, bool) {
+pub fn release(row: Option<&Row>, token: &Token) -> (bool, Option<Status>) {
     match row.filter(|row| row.token == *token).map(|row| &row.status) {
-        Some(Status::Owned { .. }) => (true, true),
-        Some(Status::Released) => (true, false),
-        _ => (false, false),
+        Some(Status::Owned { again: false, .. }) => (true, Some(Status::Released)),
+        Some(Status::Owned { again: true, .. }) => (true, Some(Status::Abandoned)),
+        Some(Status::Released) => (true, None),
+        _ => (false, None),
     }
 }
 
 /// Whether a purge may remove a row: expiry and retention have passed, and no lease runs on it.
 #[must_use]
 pub fn is_removable(key: RowKey, status: &Status, retention: Duration, now: Timestamp) -> bool {
-    let leased = matches!(status, Status::Owned { lease } if now < *lease);
+    let leased = matches!(status, Status::Owned { lease, .. } if now < *lease);
     key.expiry.saturating_add(retention) < now && !leased
 }
 
@@ -258,13 +384,13 @@ enum Told {
 /// What someone who does not own the row is told about it.
 fn told(kind: Kind, row: &Row, now: Timestamp) -> Told {
     match &row.status {
-        Status::Owned { lease } if now < *lease => Told::InProgress {
+        Status::Owned { lease, .. } if now < *lease => Told::InProgress {
             retry_after: retry_hint(lease.saturating_since(now)),
         },
         Status::Owned { .. } => match kind {
             Kind::Round => Told::UnknownFromNow,
             // Its effect may be under way, and nobody else will ever run it: a late settlement is good news.
-            Kind::Step => Told::Unknown,
+            Kind::Step | Kind::Note => Told::Unknown,
         },
         Status::Settled(outcome) => Told::Settled(outcome.clone()),
         Status::Abandoned | Status::Released => Told::Unknown,

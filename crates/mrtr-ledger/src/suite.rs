@@ -23,17 +23,19 @@ use std::time::Duration;
 use mrtr_state::{Clock, Epoch, Timestamp};
 
 use crate::{
-    Account, Claim, Claimed, Fingerprint, Found, Kind, Ledger, Limits, MIN_RETENTION, Owner,
-    RowKey, Rows, Settled, Settlement, Token,
+    Account, Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, Limits, MIN_RETENTION, Note,
+    Owner, RowKey, Rows, Settled, Settlement, Token,
 };
 
 pub mod claims;
 pub mod epochs;
 pub mod leases;
 pub mod limits;
+pub mod notes;
 pub mod purges;
 pub mod races;
 pub mod steps;
+pub mod takeovers;
 pub mod walks;
 
 /// Makes a `#[tokio::test]` of every test in the [suite](crate::suite).
@@ -83,6 +85,14 @@ macro_rules! __ledger_suite_cases {
             leases::a_lease_lapses_at_its_end_and_not_before,
             leases::a_beat_renews_and_never_shortens,
             leases::a_step_is_told_unknown_and_settles_late,
+            takeovers::a_lost_round_runs_again_where_that_was_said,
+            takeovers::a_running_round_is_not_taken_over,
+            takeovers::the_owner_that_was_lost_is_withdrawn,
+            takeovers::an_abandoned_round_runs_again,
+            takeovers::a_released_take_over_is_not_free_again,
+            takeovers::a_step_is_never_taken_over,
+            takeovers::a_take_over_has_one_winner,
+            takeovers::a_take_over_minds_epoch_expiry_and_answer,
             steps::a_step_needs_its_round,
             steps::a_step_of_a_lapsed_round_runs_until_somebody_is_told,
             steps::a_step_of_a_withdrawn_round_is_refused,
@@ -105,6 +115,13 @@ macro_rules! __ledger_suite_cases {
             limits::what_has_begun_is_never_refused,
             limits::expired_rows_do_not_count,
             limits::a_full_ledger_forgets_nothing,
+            notes::a_note_is_read_by_whoever_matches,
+            notes::the_first_value_stands,
+            notes::a_note_needs_its_round,
+            notes::a_note_is_refused_when_its_time_is_over,
+            notes::a_note_of_another_epoch_is_stale,
+            notes::notes_count_and_are_purged,
+            notes::notes_share_no_row_and_no_mark_with_others,
             races::one_of_many_wins,
             races::withdrawal_and_settlement_never_both_happen,
             races::a_step_never_starts_after_its_round_was_withdrawn,
@@ -145,14 +162,14 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Made {
     ledger: Arc<dyn Ledger>,
-    kept: Kept,
+    kept: Alongside,
 }
 
-struct Kept(Option<Box<dyn Any + Send + Sync>>);
+struct Alongside(Option<Box<dyn Any + Send + Sync>>);
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for Alongside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Kept({})", self.0.is_some())
+        write!(f, "Alongside({})", self.0.is_some())
     }
 }
 
@@ -161,7 +178,7 @@ impl Made {
     pub fn keeping(ledger: impl Ledger, kept: impl Any + Send + Sync) -> Self {
         Self {
             ledger: Arc::new(ledger),
-            kept: Kept(Some(Box::new(kept))),
+            kept: Alongside(Some(Box::new(kept))),
         }
     }
 }
@@ -170,7 +187,7 @@ impl<L: Ledger> From<L> for Made {
     fn from(ledger: L) -> Self {
         Self {
             ledger: Arc::new(ledger),
-            kept: Kept(None),
+            kept: Alongside(None),
         }
     }
 }
@@ -271,7 +288,7 @@ struct Desk {
     clock: Arc<TestClock>,
     epoch: Epoch,
     // Dropped last.
-    _kept: Kept,
+    _kept: Alongside,
 }
 
 impl Desk {
@@ -299,6 +316,32 @@ impl Desk {
             token(),
             LEASE,
         )
+    }
+
+    /// A note that expires like a step.
+    fn note(&self, number: u32, value: &[u8]) -> Note {
+        let Claim {
+            key,
+            epoch,
+            fingerprint,
+            account,
+            ..
+        } = self.step(number);
+        Note::new(key, epoch, fingerprint, account, value.to_vec())
+    }
+
+    async fn keep(&self, note: &Note) -> Kept {
+        self.ledger
+            .keep(note.clone())
+            .await
+            .expect("word on a note")
+    }
+
+    async fn read(&self, note: &Note) -> Found {
+        self.ledger
+            .lookup(Kind::Note, note.key, note.fingerprint)
+            .await
+            .expect("word on a lookup")
     }
 
     async fn claim(&self, claim: &Claim) -> Claimed {

@@ -102,12 +102,12 @@ async fn a_later_version_is_refused() {
     let place = Place::new();
     paid(&place.open(), 1).await;
     let file = Connection::open(place.file()).unwrap();
-    file.pragma_update(None, "user_version", 2).unwrap();
+    file.pragma_update(None, "user_version", 3).unwrap();
     assert!(matches!(
         place.builder().open(),
-        Err(OpenError::Version { found: 2, known: 1 })
+        Err(OpenError::Version { found: 3, known: 2 })
     ));
-    file.pragma_update(None, "user_version", 1).unwrap();
+    file.pragma_update(None, "user_version", 2).unwrap();
     place.open();
 }
 
@@ -139,8 +139,8 @@ async fn the_file_says_what_it_is() {
     let number = |sql: &str| file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(text("PRAGMA journal_mode"), "wal");
     assert_eq!(number("PRAGMA application_id"), 0x4d52_5452);
-    assert_eq!(number("PRAGMA user_version"), 1);
-    for table in ["rounds", "steps", "tally"] {
+    assert_eq!(number("PRAGMA user_version"), 2);
+    for table in ["rounds", "steps", "notes", "tally"] {
         let flags = format!("SELECT wr * 2 + strict FROM pragma_table_list WHERE name = '{table}'");
         assert_eq!(number(&flags), 3, "{table} is WITHOUT ROWID and STRICT");
     }

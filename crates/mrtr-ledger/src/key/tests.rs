@@ -23,7 +23,19 @@ fn names_are_what_they_were() {
         hex(&step.hash),
         "fb65de3d78643f50b712227d750c8aec7a06b05e00dd6cb1b7995f6ad88aec92"
     );
-    assert_eq!((round.expiry, step.expiry), (exp, exp));
+    let memo = RowKey::memo(AUDIENCE, &FlowId::from_bytes([9; 16]), "charge", exp);
+    assert_eq!(
+        hex(&memo.hash),
+        "6c557af4a8d7eda9e6cd44f70a5cf6724117878d4e6dc592cd6196c8773944ef"
+    );
+    let journal = RowKey::journal(AUDIENCE, &Nonce::from_bytes([7; 16]), exp);
+    assert_eq!(
+        hex(&journal.hash),
+        "e17ddddbd78209df86f46b908e4873ce6e9c6621ac96a6001dc9f4adf3165691"
+    );
+    for key in [round, step, memo, journal] {
+        assert_eq!(key.expiry, exp);
+    }
 }
 
 #[test]
@@ -40,6 +52,13 @@ fn every_part_of_a_name_counts() {
         RowKey::step("a", &other_flow, "s", exp),
         RowKey::step("a", &flow, "t", exp),
         RowKey::step("a", &flow, "", exp),
+        RowKey::memo("a", &flow, "s", exp),
+        RowKey::memo("b", &flow, "s", exp),
+        RowKey::memo("a", &other_flow, "s", exp),
+        RowKey::memo("a", &flow, "t", exp),
+        RowKey::journal("a", &nonce, exp),
+        RowKey::journal("b", &nonce, exp),
+        RowKey::journal("a", &other_nonce, exp),
     ];
     let different: std::collections::BTreeSet<_> = names.iter().map(|name| name.hash).collect();
     assert_eq!(different.len(), names.len());
@@ -62,6 +81,15 @@ fn every_part_of_a_fingerprint_counts() {
         Fingerprint::step(&[0; 32], &ben, &request("pay"), "charge"),
         Fingerprint::step(&[0; 32], &ana, &request("see"), "charge"),
         Fingerprint::step(&[0; 32], &ana, &request("pay"), "refund"),
+        Fingerprint::memo(&[0; 32], &ana, &request("pay"), "charge"),
+        Fingerprint::memo(&[1; 32], &ana, &request("pay"), "charge"),
+        Fingerprint::memo(&[0; 32], &ben, &request("pay"), "charge"),
+        Fingerprint::memo(&[0; 32], &ana, &request("see"), "charge"),
+        Fingerprint::memo(&[0; 32], &ana, &request("pay"), "refund"),
+        Fingerprint::journal(&nonce, &ana, &request("pay")),
+        Fingerprint::journal(&other, &ana, &request("pay")),
+        Fingerprint::journal(&nonce, &ben, &request("pay")),
+        Fingerprint::journal(&nonce, &ana, &request("see")),
     ];
     let different: std::collections::BTreeSet<_> =
         prints.iter().map(|print| *print.as_bytes()).collect();
@@ -105,6 +133,12 @@ fn debug_does_not_leak() {
     assert_eq!(
         format!("{settled:?} {found:?}"),
         "Settled(11 bytes) Settled(11 bytes)"
+    );
+    let kept = crate::Kept::Before(b"SECRET-4711".to_vec());
+    let conclusion = crate::Conclusion::Commit(b"SECRET-4711".to_vec());
+    assert_eq!(
+        format!("{kept:?} {conclusion:?}"),
+        "Before(11 bytes) Commit(11 bytes)"
     );
     assert_eq!(
         format!("{settlement:?} {status:?}"),

@@ -15,7 +15,7 @@ fn a_claim(kind: Kind) -> Claim {
     let (account, token) = (Account::from_bytes([1; 32]), Token::from_bytes([1; 16]));
     match kind {
         Kind::Round => Claim::round(key, epoch, print, account, token, LEASE),
-        Kind::Step => Claim::step(key, epoch, print, account, token, LEASE),
+        Kind::Step | Kind::Note => Claim::step(key, epoch, print, account, token, LEASE),
     }
 }
 
@@ -44,6 +44,17 @@ fn row(status: Status) -> Row {
         token: Token::from_bytes([2; 16]),
         status,
     }
+}
+
+fn owned(lease: Timestamp) -> Status {
+    Status::Owned {
+        lease,
+        again: false,
+    }
+}
+
+fn owned_again(lease: Timestamp) -> Status {
+    Status::Owned { lease, again: true }
 }
 
 /// Every reason to refuse at once, then one taken away after another: the order in which they are told.
@@ -76,9 +87,7 @@ fn refusals_come_in_their_order() {
     assert_eq!(told(&asked, None, now), Claimed::StaleOwner);
     let round = Row {
         token: owner.token,
-        ..row(Status::Owned {
-            lease: Timestamp::from_millis(0),
-        })
+        ..row(owned(Timestamp::from_millis(0)))
     };
     assert_eq!(told(&asked, Some(&round), now), Claimed::Expired);
     now.now = NOW;
@@ -107,7 +116,7 @@ fn room_is_asked_for_where_work_begins() {
         key: a_claim(Kind::Round).key,
         token: Token::from_bytes([2; 16]),
     };
-    let round = row(Status::Owned { lease: NOW });
+    let round = row(owned(NOW));
     for (asked, limited) in [
         (a_claim(Kind::Round), true),
         (a_claim(Kind::Round).later(), true),
@@ -144,9 +153,11 @@ fn room_is_asked_for_where_work_begins() {
 #[test]
 fn each_status_has_one_answer() {
     let (past, future) = (NOW, Timestamp::from_millis(NOW.as_millis() + 10_000));
-    let renewed = Write::Own {
+    let own = |again| Write::Own {
         lease: NOW.saturating_add(LEASE),
+        again,
     };
+    let renewed = own(false);
     for kind in [Kind::Round, Kind::Step] {
         let owner = Claim {
             token: Token::from_bytes([2; 16]),
@@ -157,8 +168,8 @@ fn each_status_has_one_answer() {
             decide(asked, Some(&row(status.clone())), None, present(), true)
         };
 
-        let lapsed = Status::Owned { lease: past };
-        let runs = Status::Owned { lease: future };
+        let lapsed = owned(past);
+        let runs = owned(future);
         assert_eq!(told(&owner, &runs), (Claimed::First, renewed.clone()));
         assert_eq!(told(&owner, &lapsed), (Claimed::First, renewed.clone()));
         assert_eq!(
@@ -189,6 +200,126 @@ fn each_status_has_one_answer() {
     }
 }
 
+/// What a claim that runs again is told, and writes. A step is told what it always is.
+#[test]
+fn what_is_unknown_runs_again_where_that_was_said() {
+    let (past, future) = (NOW, Timestamp::from_millis(NOW.as_millis() + 10_000));
+    let takes_over = Write::Own {
+        lease: NOW.saturating_add(LEASE),
+        again: true,
+    };
+    let round = a_claim(Kind::Round).run_again();
+    let told =
+        |asked: &Claim, status: Status| decide(asked, Some(&row(status)), None, present(), true);
+    for lost in [owned(past), owned_again(past), Status::Abandoned] {
+        assert_eq!(
+            told(&round, lost.clone()),
+            (Claimed::First, takes_over.clone()),
+            "{lost:?}"
+        );
+        let plain = a_claim(Kind::Round);
+        assert_eq!(told(&plain, lost.clone()).0, Claimed::Abandoned, "{lost:?}");
+        let step = a_claim(Kind::Step).run_again();
+        assert_eq!(
+            told(&step, lost.clone()),
+            (Claimed::Abandoned, Write::Nothing),
+            "{lost:?}"
+        );
+    }
+    assert!(matches!(
+        told(&round, owned(future)),
+        (Claimed::InProgress { .. }, Write::Nothing)
+    ));
+    let settled = Status::Settled(b"x".to_vec());
+    assert_eq!(
+        told(&round, settled),
+        (Claimed::Settled(b"x".to_vec()), Write::Nothing)
+    );
+    let (_, fresh) = told(&round, Status::Released);
+    assert_eq!(
+        fresh,
+        Write::Own {
+            lease: NOW.saturating_add(LEASE),
+            again: false
+        },
+        "nothing has run"
+    );
+    // An owner that claims once more, or beats, does not forget that something ran before it.
+    let owner = Claim {
+        token: Token::from_bytes([2; 16]),
+        ..a_claim(Kind::Round)
+    };
+    assert_eq!(told(&owner, owned_again(past)).1, takes_over);
+    let owned_row = row(owned_again(NOW));
+    assert_eq!(
+        beat(Some(&owned_row), &owner.token, LEASE, NOW),
+        Some(owned_again(NOW.saturating_add(LEASE)))
+    );
+    assert_eq!(
+        release(Some(&owned_row), &owner.token),
+        (true, Some(Status::Abandoned))
+    );
+}
+
+/// A note is refused for what a claim is refused for, in the same order, and written once.
+#[test]
+fn a_note_is_written_once() {
+    let owner = Owner {
+        key: a_claim(Kind::Round).key,
+        token: Token::from_bytes([2; 16]),
+    };
+    let like = a_claim(Kind::Step);
+    let (key, account) = (like.key, like.account);
+    let note = |value: &[u8]| Note::new(key, like.epoch, like.fingerprint, account, value.to_vec());
+    let decide = |note: &Note, there: Option<&Row>, round: Option<&Row>, present, room: bool| {
+        let Ok(decided) = keep(note, there, round, present, || Ok::<_, Infallible>(room));
+        decided
+    };
+    let round = row(owned(NOW));
+    let there = Row::of_note(like.fingerprint, b"first".to_vec());
+
+    let mut asked = note(b"second").under(owner);
+    asked.fingerprint = Fingerprint::from_bytes([3; 32]);
+    let mut now = Present {
+        now: key.expiry,
+        epoch: Epoch::from_bytes([3; 16]),
+        mark: None,
+    };
+    let told = |asked: &Note, round, now| decide(asked, Some(&there), round, now, false);
+    assert_eq!(told(&asked, None, now), (Kept::Conflict, false));
+    asked.fingerprint = there.fingerprint;
+    assert_eq!(told(&asked, None, now), (Kept::StaleEpoch, false));
+    now.epoch = asked.epoch;
+    assert_eq!(told(&asked, None, now), (Kept::StaleOwner, false));
+    assert_eq!(told(&asked, Some(&round), now), (Kept::Expired, false));
+    now.now = NOW;
+    assert_eq!(
+        told(&asked, Some(&round), now),
+        (Kept::Before(b"first".to_vec()), false)
+    );
+
+    assert_eq!(
+        decide(&asked, None, Some(&round), now, false),
+        (Kept::Stored, true),
+        "the round has room for what is under it"
+    );
+    assert_eq!(
+        decide(&note(b"x"), None, None, now, false),
+        (Kept::Full, false)
+    );
+    assert_eq!(
+        decide(&note(b"x"), None, None, now, true),
+        (Kept::Stored, true)
+    );
+    let alien = row(Status::Released);
+    assert_eq!(
+        decide(&note(b"x"), Some(&alien), None, now, true),
+        (Kept::Conflict, false)
+    );
+    let full = keep(&note(b"x"), None, None, now, || Err("no word"));
+    assert_eq!(full, Err("no word"));
+}
+
 #[test]
 fn a_hint_is_between_soon_and_a_second() {
     assert_eq!(retry_hint(Duration::ZERO), Duration::from_millis(50));
@@ -209,18 +340,8 @@ fn a_row_may_go_only_after_expiry_and_retention_and_without_a_lease() {
     let at = Timestamp::from_millis;
     assert!(!is_removable(key, &Status::Abandoned, retention, at(1_500)));
     assert!(is_removable(key, &Status::Abandoned, retention, at(1_501)));
-    assert!(!is_removable(
-        key,
-        &Status::Owned { lease: at(1_502) },
-        retention,
-        at(1_501)
-    ));
-    assert!(is_removable(
-        key,
-        &Status::Owned { lease: at(1_501) },
-        retention,
-        at(1_501)
-    ));
+    assert!(!is_removable(key, &owned(at(1_502)), retention, at(1_501)));
+    assert!(is_removable(key, &owned(at(1_501)), retention, at(1_501)));
     // No time is beyond the end of time.
     let never = RowKey {
         expiry: Timestamp::MAX,
@@ -237,7 +358,7 @@ fn a_row_may_go_only_after_expiry_and_retention_and_without_a_lease() {
 /// Nobody but the owner changes a row, whatever the ledger hands in.
 #[test]
 fn another_token_changes_nothing() {
-    let owned = row(Status::Owned { lease: NOW });
+    let owned = row(owned(NOW));
     let (owner, other) = (owned.token, Token::from_bytes([7; 16]));
     let paid = Settlement::Outcome(b"paid".to_vec());
     assert_eq!(settle(Some(&owned), &owner, &paid).0, Settled::Stored);
@@ -248,11 +369,14 @@ fn another_token_changes_nothing() {
     assert_eq!(settle(None, &owner, &paid), (Settled::Refused, None));
     assert_eq!(
         beat(Some(&owned), &owner, LEASE, NOW),
-        Some(NOW.saturating_add(LEASE))
+        Some(self::owned(NOW.saturating_add(LEASE)))
     );
     assert_eq!(beat(Some(&owned), &other, LEASE, NOW), None);
     assert_eq!(beat(None, &owner, LEASE, NOW), None);
-    assert_eq!(release(Some(&owned), &owner), (true, true));
-    assert_eq!(release(Some(&owned), &other), (false, false));
-    assert_eq!(release(None, &owner), (false, false));
+    assert_eq!(
+        release(Some(&owned), &owner),
+        (true, Some(Status::Released))
+    );
+    assert_eq!(release(Some(&owned), &other), (false, None));
+    assert_eq!(release(None, &owner), (false, None));
 }

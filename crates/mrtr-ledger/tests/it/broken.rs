@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use mrtr_ledger::suite::{Bench, Setup, Task};
 use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerFuture, Limits, MemoryLedger, Purged,
-    RowKey, Rows, Settled, Settlement, Token,
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerFuture, Limits, MemoryLedger,
+    Note, Purged, RowKey, Rows, Settled, Settlement, Token,
 };
 use mrtr_state::{Clock, Epoch, Timestamp};
 
@@ -31,6 +31,11 @@ enum Fault {
     ForgetsOutcomes,
     LookupClaims,
     NothingIsAbandoned,
+    NeverRunsAgain,
+    AlwaysRunsAgain,
+    KeepsNothing,
+    KeepsWithoutOwner,
+    KeepsWithoutEpoch,
 }
 
 #[derive(Debug)]
@@ -80,6 +85,8 @@ impl Ledger for Broken {
                 Fault::NoFingerprint => claim.fingerprint = Fingerprint::from_bytes([0; 32]),
                 Fault::NoEpoch => claim.epoch = self.inner.epoch().await?,
                 Fault::NoOwner => claim.under_round = None,
+                Fault::NeverRunsAgain => claim.run_again = false,
+                Fault::AlwaysRunsAgain => claim.run_again = true,
                 Fault::NoToken => claim.token = Token::generate()?,
                 Fault::LimitsOnEverything => claim.checks_limits = true,
                 _ => {}
@@ -122,6 +129,18 @@ impl Ledger for Broken {
         }
     }
 
+    fn keep(&self, mut note: Note) -> LedgerFuture<'_, Kept> {
+        Box::pin(async move {
+            match self.fault {
+                Fault::KeepsNothing => return Ok(Kept::Stored),
+                Fault::KeepsWithoutOwner => note.under_round = None,
+                Fault::KeepsWithoutEpoch => note.epoch = self.inner.epoch().await?,
+                _ => {}
+            }
+            self.inner.keep(note).await
+        })
+    }
+
     fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
         Box::pin(async move {
             let fingerprint = if self.fault == Fault::NoFingerprint {
@@ -136,7 +155,7 @@ impl Ledger for Broken {
                     Kind::Round => {
                         Claim::round(key, epoch, fingerprint, account, token, Duration::ZERO)
                     }
-                    Kind::Step => {
+                    Kind::Step | Kind::Note => {
                         Claim::step(key, epoch, fingerprint, account, token, Duration::ZERO)
                     }
                 };
@@ -167,6 +186,10 @@ impl Ledger for Broken {
 
     fn survives_restart(&self) -> bool {
         false
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 }
 
@@ -245,7 +268,8 @@ async fn a_ledger_that_always_says_first_fails() {
     // It can only pass by luck: nothing but a case that refuses nothing.
     let passed = CASES.len() - failed(Fault::AlwaysFirst).await.len();
     assert!(
-        passed <= 2,
+        // Two of rounds and steps, and those that are about notes alone.
+        passed <= 6,
         "{passed} cases pass with a ledger that always says First"
     );
 }
@@ -360,4 +384,51 @@ async fn a_ledger_with_an_operation_that_does_nothing_fails() {
     )
     .await;
     fails(Fault::LookupClaims, &["a_lookup_does_not_claim"]).await;
+}
+
+/// To run again is said by the claim, neither more nor less.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_runs_again_as_it_likes_fails() {
+    fails(
+        Fault::NeverRunsAgain,
+        &[
+            "a_lost_round_runs_again_where_that_was_said",
+            "an_abandoned_round_runs_again",
+        ],
+    )
+    .await;
+    fails(
+        Fault::AlwaysRunsAgain,
+        &[
+            "a_claim_that_tells_unknown_withdraws_the_round",
+            "a_released_take_over_is_not_free_again",
+        ],
+    )
+    .await;
+}
+
+/// Notes keep every rule that claims keep.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_keeps_notes_badly_fails() {
+    fails(
+        Fault::KeepsNothing,
+        &[
+            "a_note_is_read_by_whoever_matches",
+            "the_first_value_stands",
+        ],
+    )
+    .await;
+    fails(
+        Fault::KeepsWithoutOwner,
+        &[
+            "a_note_needs_its_round",
+            "the_owner_that_was_lost_is_withdrawn",
+        ],
+    )
+    .await;
+    fails(
+        Fault::KeepsWithoutEpoch,
+        &["a_note_of_another_epoch_is_stale"],
+    )
+    .await;
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use mrtr_ledger::suite::TestClock;
 use mrtr_ledger::{
-    Account, Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture,
-    MemoryLedger, Purged, Redemption, RoundClaim, RowKey, Rows, Settled, Settlement, Token, redeem,
+    Account, Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
+    MemoryLedger, Note, Purged, Redemption, RoundClaim, RowKey, Rows, Settled, Settlement, Token,
+    redeem,
 };
 use mrtr_state::{
     Binding, Draft, Envelope, Epoch, FlowId, KeyRing, Nonce, Principal, Purpose, RawValue,
@@ -53,6 +54,7 @@ fn answers(which: u8) -> RoundClaim<'static> {
         account: Account::of(&Principal::user("i", "ana")),
         token: Token::generate().unwrap(),
         lease: Duration::from_secs(30),
+        run_again: false,
     }
 }
 
@@ -180,6 +182,10 @@ impl Ledger for Lossy {
         self.inner.release(key, token)
     }
 
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
+        self.inner.keep(note)
+    }
+
     fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
         self.inner.lookup(kind, key, fingerprint)
     }
@@ -202,6 +208,10 @@ impl Ledger for Lossy {
 
     fn survives_restart(&self) -> bool {
         false
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 }
 

@@ -109,6 +109,7 @@ impl Job {
             account: requester.account,
             token,
             lease: inner.limits.lease,
+            run_again: false,
         };
         match redeem(row.durability.ledger.as_ref(), state, claim).await {
             Ok(Redemption::Redeemed(redeemed)) => {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerError, LedgerFuture, MemoryLedger,
-    Purged, RowKey, Rows, Settled, Settlement, Token,
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
+    MemoryLedger, Note, Purged, RowKey, Rows, Settled, Settlement, Token,
 };
 use mrtr_server::{
     BuildError, DurableFlow, Flow, Form, Server, ServerBuilder, State, ToolError, tool,
@@ -1016,6 +1016,9 @@ impl Ledger for Tap {
     fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
         Box::pin(self.releases.pass(self.inner.release(key, token)))
     }
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
+        self.inner.keep(note)
+    }
     fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
         self.inner.lookup(kind, key, fingerprint)
     }
@@ -1033,5 +1036,8 @@ impl Ledger for Tap {
     }
     fn survives_restart(&self) -> bool {
         false
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 }

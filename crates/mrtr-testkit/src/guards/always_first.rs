@@ -1,17 +1,18 @@
 //! The ledger that remembers nothing.
 
+use std::any::Any;
 use std::future::ready;
 use std::time::Duration;
 
 use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kind, Ledger, LedgerFuture, Purged, RowKey, Rows, Settled,
-    Settlement, Token,
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerFuture, Note, Purged, RowKey,
+    Rows, Settled, Settlement, Token,
 };
 use mrtr_state::Epoch;
 
 /// Takes the guard [`Ledger`](super::Guard::Ledger) off: everybody who claims is the **first**, and nothing is kept.
 ///
-/// Settlements, beats and releases are acknowledged, and a lookup finds nothing. The epoch, the counts, purging and
+/// Settlements, beats and releases are acknowledged, and a lookup finds no run. Notes, the epoch, the counts, purging and
 /// whether it lasts are the inner ledger's, so that a server takes it in that one's place.
 #[derive(Clone, Debug)]
 pub struct AlwaysFirst<L>(L);
@@ -41,8 +42,15 @@ impl<L: Ledger> Ledger for AlwaysFirst<L> {
         Box::pin(ready(Ok(true)))
     }
 
-    fn lookup(&self, _: Kind, _: RowKey, _: Fingerprint) -> LedgerFuture<'_, Found> {
-        Box::pin(ready(Ok(Found::Absent)))
+    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
+        self.0.keep(note)
+    }
+
+    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
+        match kind {
+            Kind::Round | Kind::Step => Box::pin(ready(Ok(Found::Absent))),
+            Kind::Note => self.0.lookup(kind, key, fingerprint),
+        }
     }
 
     fn purge(&self) -> LedgerFuture<'_, Purged> {
@@ -63,5 +71,9 @@ impl<L: Ledger> Ledger for AlwaysFirst<L> {
 
     fn survives_restart(&self) -> bool {
         self.0.survives_restart()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
