@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `test`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `test`, `mutants`, `tidy`, `ci`.
 //!
 //! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `suite` (the command `test`) and `ci`
 //! start other programs, cargo's through [`cargo`]; `tidy` only reads.
@@ -8,6 +8,7 @@ mod ci;
 mod conformance;
 mod demo;
 mod failure;
+mod mutants;
 mod suite;
 mod tidy;
 
@@ -27,6 +28,8 @@ cargo xtask COMMAND
                                 --json      one JSON object with the totals of each leg on stdout, nothing else there
                                 --leg LEG   one leg alone; `conformance --help` names them
   test                        unit, integration and doc tests of the whole workspace, then tidy
+  mutants [--json] [PACKAGE]..
+                              change the code in small ways and see that a test notices; `mutants --help` says more
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo,
                               conformance, docs, budget
@@ -48,6 +51,7 @@ enum Action<'a> {
     Help,
     Demo(&'a [String]),
     Conformance(&'a [String]),
+    Mutants(&'a [String]),
     Test,
     Tidy,
     Ci,
@@ -62,12 +66,13 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         // These read their own options, `--help` among them.
         "demo" => return Ok(Action::Demo(rest)),
         "conformance" => return Ok(Action::Conformance(rest)),
+        "mutants" => return Ok(Action::Mutants(rest)),
         "test" => Action::Test,
         "tidy" => Action::Tidy,
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, test, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, mutants, test, tidy and ci"
             )));
         }
     };
@@ -85,6 +90,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Help => Ok(io::stdout().write_all(HELP.as_bytes())?),
         Action::Demo(args) => demo::run(args),
         Action::Conformance(args) => conformance::run(args),
+        Action::Mutants(args) => mutants::run(args),
         Action::Test => suite::run(),
         Action::Tidy => tidy::run(),
         Action::Ci => ci::run(),
