@@ -24,6 +24,7 @@ use crate::limits::Limits;
 use crate::listed::Listed;
 use crate::prompt::Prompt;
 use crate::registered::{Draft, Registered, Surface};
+use crate::repeat::Repeat;
 use crate::resource::Resource;
 use crate::schema;
 use crate::template::Template;
@@ -190,6 +191,11 @@ impl Catalogue {
         registered.param_headers = handler.param_headers(&wire)?;
         let output = published.output_schema.as_ref();
         registered.output = output.map(|schema| handler.output(schema)).transpose()?;
+        if registered.output.is_some() && registered.repeat == Repeat::Receipt {
+            return Err(handler.fault(
+                "its results fit an output schema, which a receipt could not: use `Repeat::Reject`, or `without_output_schema`",
+            ));
+        }
         listing::check_icons(&published.icons)
             .and_then(|()| listing::check_meta(&published.meta))
             .map_err(|fault| handler.fault(fault))?;

@@ -11,6 +11,7 @@ use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
 use crate::registered::{self, Content, Draft};
+use crate::repeat::Repeat;
 
 /// A prompt result: messages for the model.
 pub type PromptResult = GetPromptResult;
@@ -127,6 +128,12 @@ impl Prompt {
     /// How long a flow of this prompt may take from its first request to its last, instead of the server's default.
     pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
         self.draft.flow_lifetime = Some(lifetime);
+        self
+    }
+
+    #[doc = include_str!("docs/repeat.md")]
+    pub fn repeat(mut self, repeat: Repeat) -> Self {
+        self.draft.repeat = repeat;
         self
     }
 

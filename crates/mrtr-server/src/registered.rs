@@ -15,6 +15,7 @@ use crate::error::ToolError;
 use crate::extract::{Call, ExtractError, Spec};
 use crate::flow::run::Body;
 use crate::handler::{ExtractAll, Handler};
+use crate::repeat::Repeat;
 use crate::schema;
 
 /// The three requests that may be answered with a question (specification, `basic/patterns/mrtr`, "Supported Requests").
@@ -92,6 +93,7 @@ pub(crate) struct Draft {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) flow_lifetime: Option<Duration>,
     pub(crate) answers_without_state: bool,
+    pub(crate) repeat: Repeat,
     /// The handler may return its questions itself.
     pub(crate) asks_by_hand: bool,
     pub(crate) completers: Vec<Completer>,
@@ -111,6 +113,7 @@ impl Draft {
             lifetime: None,
             flow_lifetime: None,
             answers_without_state: false,
+            repeat: Repeat::default(),
             asks_by_hand,
             completers: Vec::new(),
             caching: None,
@@ -140,6 +143,8 @@ pub(crate) struct Registered {
     pub(crate) asks_by_hand: bool,
     /// Answers on a first call count, although no state says that anything was asked.
     pub(crate) answers_without_state: bool,
+    /// What a repeated retry gets of it.
+    pub(crate) repeat: Repeat,
     pub(crate) lifetime: Duration,
     pub(crate) flow_lifetime: Duration,
     pub(crate) start: Start,

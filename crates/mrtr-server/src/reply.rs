@@ -5,19 +5,22 @@
 //!
 //! A third thing decides what may be advised: whether starting again could repeat an effect. That is [`Standing`].
 
+mod stored;
+
 use std::time::Duration;
 
 use http::StatusCode;
 use mrtr_protocol::jsonrpc::{write_error, write_result};
 use mrtr_protocol::{
-    CallToolResult, ErrorObject, Implementation, InputRequests, Kind, KindSet, RawObject,
-    RequestId, ResultMeta, code, earlier, meta,
+    CallToolResult, ErrorObject, Implementation, Kind, KindSet, RawObject, RequestId, code,
+    earlier, meta,
 };
 use mrtr_state::{Consequence, Reason};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Map;
 use serde_json::value::{RawValue, to_raw_value};
 
+pub(crate) use self::stored::Repeated;
 use crate::error::ToolError;
 use crate::flow::end::End;
 use crate::flow::journal::MalformedAnswer;
@@ -29,6 +32,8 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) outcome: Result<Box<RawValue>, ErrorObject>,
     kind: Answer,
+    /// Whether its words are the handler's, and not the framework's in their place.
+    authored: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +103,7 @@ impl Reply {
                 status: StatusCode::OK,
                 outcome: Ok(raw),
                 kind,
+                authored: false,
             },
             Err(error) => {
                 tracing::error!(%error, "a result does not serialize");
@@ -112,6 +118,13 @@ impl Reply {
 
     /// What a handler came to.
     pub(crate) fn content(content: Content, info: &Implementation) -> Self {
+        Self {
+            authored: true,
+            ..Self::unmarked(content, info)
+        }
+    }
+
+    fn unmarked(content: Content, info: &Implementation) -> Self {
         match content {
             Content::Tool(mut result) => {
                 result.meta = result.meta.with_server_info(info);
@@ -161,6 +174,7 @@ impl Reply {
             status,
             outcome: Err(error),
             kind: Answer::Final,
+            authored: false,
         }
     }
 
@@ -192,6 +206,7 @@ impl Reply {
             status: StatusCode::OK,
             outcome: Ok(result),
             kind: Answer::Final,
+            authored: false,
         }
     }
 
@@ -245,9 +260,13 @@ impl Reply {
 
     pub(crate) fn handler_error(handler: &Registered, error: ToolError) -> Self {
         let error = error.logged(&handler.name);
-        match error.said() {
+        let reply = match error.said() {
             Some(text) => Self::failed(handler.surface, text),
             None => Self::failed(handler.surface, format!("The {} failed.", handler.surface)),
+        };
+        Self {
+            authored: true,
+            ..reply
         }
     }
 
@@ -482,85 +501,6 @@ impl Reply {
         }
         self
     }
-
-    /// 1001 to 1003 say that nothing is known yet; they are never kept.
-    fn is_final(&self) -> bool {
-        !matches!(&self.outcome, Err(error)
-            if [code::IN_PROGRESS, code::OUTCOME_UNKNOWN, code::LEDGER_UNAVAILABLE].contains(&error.code))
-    }
-
-    /// What the ledger keeps of this reply; `None` when it must not be kept.
-    pub(crate) fn to_stored(&self, largest: usize, info: &Implementation) -> Option<Vec<u8>> {
-        if !self.is_final() {
-            return None;
-        }
-        let stored = match &self.outcome {
-            Ok(result) if self.kind != Answer::Asking && result.get().len() > largest => {
-                let mut substitute = CallToolResult::text(
-                    "This call has ended, and its result is too large to repeat. Do not start it again for the result alone.",
-                );
-                substitute.is_error = self.kind == Answer::Failed;
-                substitute.meta = ResultMeta::default().with_server_info(info);
-                Stored {
-                    result: to_raw_value(&substitute).ok(),
-                    error: None,
-                    status: None,
-                }
-            }
-            Ok(result) => Stored {
-                result: Some(result.clone()),
-                error: None,
-                status: None,
-            },
-            Err(error) => Stored {
-                result: None,
-                error: Some(error.clone()),
-                status: Some(self.status.as_u16()),
-            },
-        };
-        serde_json::to_vec(&stored).ok()
-    }
-
-    /// The reply that was kept, flagged as replayed. `None` when it cannot be read.
-    ///
-    /// A kept question is checked against what *this* request's client declared. Everything but the flag is returned as it
-    /// was kept, to the byte.
-    pub(crate) fn from_stored(stored: &[u8], declared: KindSet) -> Option<Self> {
-        let stored: Stored = serde_json::from_slice(stored).ok()?;
-        if let Some(error) = stored.error {
-            let status = stored
-                .status
-                .and_then(|status| StatusCode::from_u16(status).ok())?;
-            return Some(Self::error(status, error));
-        }
-        let result = stored.result?;
-        let members: RawObject = serde_json::from_str(result.get()).ok()?;
-        let asks = members
-            .get_as::<String>("resultType")
-            .is_some_and(|kind| kind == "input_required");
-        if asks {
-            let requests: InputRequests = members.get_as("inputRequests").unwrap_or_default();
-            let missing = requests.kinds().ok()?.minus(declared);
-            if let Some(kind) = missing.iter().next() {
-                let message = format!(
-                    "The questions of this retry need a client that declares {}. Declare it and repeat the same retry.",
-                    capability_in_words(kind)
-                );
-                return Some(Self::missing(kind, message));
-            }
-        }
-        let flagged = with_meta(&result, |meta| meta.insert(meta::REPLAYED, &true))?;
-        let kind = match members.get_as::<bool>("isError") {
-            _ if asks => Answer::Asking,
-            Some(true) => Answer::Failed,
-            _ => Answer::Final,
-        };
-        Some(Self {
-            status: StatusCode::OK,
-            outcome: Ok(flagged),
-            kind,
-        })
-    }
 }
 
 /// The result without what the earlier era does not know.
@@ -590,15 +530,4 @@ fn capability_in_words(kind: Kind) -> &'static str {
         Kind::Roots => "roots",
         _ => "another capability",
     }
-}
-
-/// The `result` or `error` member of a response, never its id or envelope.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
-    result: Option<Box<RawValue>>,
-    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
-    error: Option<ErrorObject>,
-    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
 }

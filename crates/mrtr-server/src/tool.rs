@@ -14,6 +14,7 @@ use crate::by_hand::Turn;
 use crate::error::ToolError;
 use crate::handler::{ExtractAll, Handler};
 use crate::registered::{self, Content, Draft};
+use crate::repeat::Repeat;
 use crate::schema;
 
 /// A tool result: what the model reads.
@@ -178,6 +179,12 @@ impl Tool {
     /// How long a flow of this tool may take from its first request to its last, instead of the server's default.
     pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
         self.draft.flow_lifetime = Some(lifetime);
+        self
+    }
+
+    #[doc = include_str!("docs/repeat.md")]
+    pub fn repeat(mut self, repeat: Repeat) -> Self {
+        self.draft.repeat = repeat;
         self
     }
 

@@ -5,6 +5,9 @@
 //! `charge_insistent` does not take no for an answer: after a decline the same question is not put again under any key,
 //! after a dismissal it is.
 //!
+//! `charge_for_a_receipt` and `charge_or_reject` are `charge_good`, but for what the same retry gets when it is sent again: that it is
+//! done, or that its state was used. The result itself is not kept.
+//!
 //! ```sh
 //! cargo run -p charges -- --listen 127.0.0.1:3002
 //! curl -s http://127.0.0.1:3002/mcp -H 'Authorization: Bearer alice-token' \
@@ -23,7 +26,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use mrtr_server::{Answer, Args, DurableFlow, Flow, Form, State, ToolError, tool};
+use mrtr_server::{Answer, Args, DurableFlow, Flow, Form, Repeat, State, ToolError, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -162,6 +165,18 @@ async fn main() -> ExitCode {
                     .description("Charges, then asks. Shows what not to do."),
             )
             .tool(tool("charge_good", charge_good).description("Asks, then charges."))
+            .tool(
+                tool("charge_for_a_receipt", charge_good)
+                    .repeat(Repeat::Receipt)
+                    .description(
+                        "Asks, then charges; sent again, says that it is done, and no more.",
+                    ),
+            )
+            .tool(
+                tool("charge_or_reject", charge_good)
+                    .repeat(Repeat::Reject)
+                    .description("Asks, then charges; sent again, says that the state was used."),
+            )
             .tool(tool("charge_once", charge_once).description("Charges once, then asks."))
             .tool(
                 tool("charge_insistent", charge_insistent)

@@ -94,7 +94,9 @@ impl Job {
             };
         };
         let (inner, requester) = (Arc::clone(&self.inner), self.requester.clone());
-        let Some(row) = Row::of_round(&inner, &requester, &state.nonce(), state.exp(), fingerprint)
+        let handler = Arc::clone(&self.handler);
+        let (nonce, exp) = (state.nonce(), state.exp());
+        let Some(row) = Row::of_round(&inner, &handler, &requester, &nonce, exp, fingerprint)
         else {
             return Reply::internal("A round cannot be recorded without a ledger.");
         };

@@ -334,7 +334,9 @@ async fn reenter(
     let state = match opened {
         Ok(state) => state,
         Err(rejected) => {
-            return Err(late_or_rejected(inner, requester, request, rejected, asked, now).await);
+            return Err(
+                late_or_rejected(inner, handler, requester, request, rejected, asked, now).await,
+            );
         }
     };
     let Some(mut journal) = Journal::read(state.data()) else {
@@ -396,6 +398,7 @@ fn reject(inner: &Inner, reason: Reason) -> Reply {
 /// still gets it. Everything else is rejected.
 async fn late_or_rejected(
     inner: &Inner,
+    handler: &Registered,
     requester: &Requester,
     request: RequestDigest,
     rejected: Rejected,
@@ -417,7 +420,14 @@ async fn late_or_rejected(
             &request,
             answers.as_bytes(),
         );
-        Row::of_round(inner, requester, &late.nonce(), late.exp(), fingerprint)
+        Row::of_round(
+            inner,
+            handler,
+            requester,
+            &late.nonce(),
+            late.exp(),
+            fingerprint,
+        )
     });
     match row {
         Some(row) => row.look_up().await.unwrap_or(rejection),

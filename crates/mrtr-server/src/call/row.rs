@@ -5,12 +5,14 @@ use mrtr_state::{Nonce, Reason, Timestamp};
 
 use super::{Requester, reject};
 use crate::ledgering;
-use crate::reply::Reply;
+use crate::registered::Registered;
+use crate::reply::{Repeated, Reply};
 use crate::server::{Durability, Inner};
 
 /// One round's row and everything that tells what it means for this request.
 pub(super) struct Row<'a> {
     inner: &'a Inner,
+    handler: &'a Registered,
     requester: &'a Requester,
     pub(super) durability: &'a Durability,
     pub(super) audience: &'a str,
@@ -22,6 +24,7 @@ impl<'a> Row<'a> {
     /// The row of the round whose state carries this nonce and expiry; `None` where there is no ledger.
     pub(super) fn of_round(
         inner: &'a Inner,
+        handler: &'a Registered,
         requester: &'a Requester,
         nonce: &Nonce,
         exp: Timestamp,
@@ -32,6 +35,7 @@ impl<'a> Row<'a> {
         let key = RowKey::round(audience, nonce, exp);
         Some(Self {
             inner,
+            handler,
             requester,
             durability,
             audience,
@@ -75,11 +79,18 @@ impl<'a> Row<'a> {
             .outcomes
             .open(&self.key, &self.fingerprint, stored)
             .ok();
-        let reply = opened.and_then(|stored| Reply::from_stored(&stored, self.requester.declared));
-        reply.unwrap_or_else(|| {
-            tracing::error!("a stored outcome cannot be read; its key may have left the ring");
-            Reply::unknown("what an earlier run of this retry stored cannot be read")
-        })
+        let repeated = opened.and_then(|stored| {
+            let declared = self.requester.declared;
+            Reply::from_stored(&stored, declared, self.handler, &self.inner.info)
+        });
+        match repeated {
+            Some(Repeated::Reply(reply)) => reply,
+            Some(Repeated::AlreadyUsed) => reject(self.inner, Reason::AlreadyUsed),
+            None => {
+                tracing::error!("a stored outcome cannot be read; its key may have left the ring");
+                Reply::unknown("what an earlier run of this retry stored cannot be read")
+            }
+        }
     }
 
     /// Gives the round back: its body has not started, and only the same retry can claim it again.
@@ -95,7 +106,7 @@ impl<'a> Row<'a> {
     /// Keeps the reply. No response leaves before that is durable.
     pub(super) async fn settle(&self, token: Token, reply: Reply) -> Reply {
         let kept = reply
-            .to_stored(self.inner.limits.stored_result, &self.inner.info)
+            .to_stored(self.handler, self.inner.limits.stored_result)
             .and_then(|stored| {
                 self.durability
                     .outcomes

@@ -13,6 +13,7 @@ use crate::completion::{Completer, Completions};
 use crate::extract::Spec;
 use crate::form;
 use crate::registered::{Draft, Registered, Surface};
+use crate::repeat::Repeat;
 use crate::schema;
 
 /// A handler that is being built, for errors to name.
@@ -45,6 +46,7 @@ impl Named<'_> {
             lifetime,
             flow_lifetime,
             answers_without_state,
+            repeat,
             asks_by_hand,
             completers: _,
             caching,
@@ -75,6 +77,9 @@ impl Named<'_> {
             return Err(self.fault(
                 "it takes no `Flow`, so that there is nothing to answer: leave out `accept_answers_without_state`",
             ));
+        }
+        if repeat != Repeat::Result {
+            self.check_repeat(repeat, &spec, provisions)?;
         }
         if asks_by_hand && !spec.resumes {
             return Err(self.fault(
@@ -128,12 +133,38 @@ impl Named<'_> {
             acts_once: spec.needs_ledger,
             asks_by_hand,
             answers_without_state,
+            repeat,
             lifetime,
             flow_lifetime: flow_lifetime
                 .unwrap_or(provisions.limits.flow_lifetime)
                 .max(lifetime),
             start,
         })
+    }
+
+    /// A choice that could not matter is a mistake about what protects whom.
+    fn check_repeat(
+        &self,
+        repeat: Repeat,
+        spec: &Spec,
+        provisions: &Provisions<'_>,
+    ) -> Result<(), BuildError> {
+        if !spec.needs_codec {
+            return Err(
+                self.fault("it takes no `Flow`, so that no retry comes to it: leave out `repeat`")
+            );
+        }
+        if !provisions.ledger {
+            return Err(self.fault(
+                "nothing is repeated without a ledger: give the builder one with `.ledger(..)`, or leave out `repeat`",
+            ));
+        }
+        if repeat == Repeat::Receipt && self.surface != Surface::Tool {
+            return Err(self.fault(
+                "there is nothing in its results that could say that they were given before: use `Repeat::Reject`",
+            ));
+        }
+        Ok(())
     }
 
     /// What checks results against an output schema.

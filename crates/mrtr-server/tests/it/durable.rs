@@ -21,20 +21,20 @@ use tokio::sync::Notify;
 use crate::bank::{Bank, Call, Reply, accept, codec};
 
 #[derive(Deserialize, JsonSchema)]
-struct Confirm {
+pub(crate) struct Confirm {
     #[allow(dead_code, reason = "the answer's existence is what matters here")]
     ok: bool,
 }
 
-fn confirm() -> Form<Confirm> {
+pub(crate) fn confirm() -> Form<Confirm> {
     Form::new("Sure?")
 }
 
-fn first() -> Call {
+pub(crate) fn first() -> Call {
     Call::of("t", json!({}))
 }
 
-fn retry(last: &Reply, key: &str) -> Call {
+pub(crate) fn retry(last: &Reply, key: &str) -> Call {
     first()
         .id(2)
         .state(last.state())
@@ -42,14 +42,14 @@ fn retry(last: &Reply, key: &str) -> Call {
 }
 
 #[derive(Clone, Default)]
-struct Counter(Arc<AtomicUsize>);
+pub(crate) struct Counter(Arc<AtomicUsize>);
 
 impl Counter {
-    fn up(&self) -> usize {
+    pub(crate) fn up(&self) -> usize {
         self.0.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -223,7 +223,7 @@ async fn an_epoch_that_another_server_has_seen_first_is_asked_for() {
 }
 
 /// A bank on a ledger that can be made to misbehave.
-fn tapped(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> (Bank, Arc<Tap>) {
+pub(crate) fn tapped(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> (Bank, Arc<Tap>) {
     let mut tap = None;
     let clock = Bank::new().clock;
     let bank = Bank::with(|builder| {
@@ -593,9 +593,9 @@ async fn failed_results_name_the_server_too() {
 
 /// Opens when it is told to.
 #[derive(Clone, Default)]
-struct Door {
-    reached: Arc<Notify>,
-    open: Arc<Notify>,
+pub(crate) struct Door {
+    pub(crate) reached: Arc<Notify>,
+    pub(crate) open: Arc<Notify>,
 }
 
 #[tokio::test]
@@ -951,8 +951,8 @@ impl Switch {
 
 /// A memory ledger that misbehaves when it is told to, and notes what passes it.
 #[derive(Debug)]
-struct Tap {
-    inner: MemoryLedger,
+pub(crate) struct Tap {
+    pub(crate) inner: MemoryLedger,
     claims: Switch,
     settlings: Switch,
     releases: Switch,
@@ -960,7 +960,7 @@ struct Tap {
     claim_takes: AtomicUsize,
     beat_takes: AtomicUsize,
     beats: AtomicUsize,
-    seen: Mutex<Vec<u8>>,
+    pub(crate) seen: Mutex<Vec<u8>>,
 }
 
 impl Tap {

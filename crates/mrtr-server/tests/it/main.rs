@@ -23,6 +23,7 @@ mod notices;
 mod output;
 mod pages;
 mod param_headers;
+mod repeat;
 mod rules;
 mod serve;
 mod session;

@@ -1,10 +1,16 @@
-//! Effects: what happens to a charge before a question, after it, and inside `once`.
+//! Effects: what happens to a charge before a question, after it, and inside `once`; and what is repeated of one.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
+use mrtr_testkit::guards::Guard;
 use serde_json::json;
 
+use super::confirmed;
+use crate::Fault;
 use crate::board::{Case, Governed};
 use crate::people::{Desk, Person};
-use mrtr_testkit::guards::Guard;
+use crate::servers::Stage;
 
 const SECTION: &str = "effects";
 
@@ -30,7 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let unguarded = Governed::Not("shows what an unguarded effect before a question does");
     let in_order = Governed::Not("the handler asks first and acts last; no guard is needed");
     let once = Governed::By(Guard::Ledger);
-    vec![
+    let mut cases = vec![
         charges(
             "charge_bad",
             Person::says_yes,
@@ -73,5 +79,76 @@ pub(crate) fn cases() -> Vec<Case> {
             1,
             once,
         ),
-    ]
+    ];
+    cases.extend(REPEATED.map(|(tool, second)| {
+        let expected = format!("charged once; {second}");
+        let play = move |stage| repeated(stage, tool);
+        Case::new(
+            SECTION,
+            format!("{tool}: the same retry twice"),
+            expected,
+            once,
+            play,
+        )
+    }));
+    cases
+}
+
+/// What the same retry gets when it is sent again, by what its tool chose, and whether the ledger's file holds what the first got.
+const REPEATED: [(&str, &str); 3] = [
+    (
+        "charge_good",
+        "the stored result; the result is in the ledger's file",
+    ),
+    (
+        "charge_for_a_receipt",
+        "a receipt; nothing of the result is in the ledger's file",
+    ),
+    (
+        "charge_or_reject",
+        "already used; nothing of the result is in the ledger's file",
+    ),
+];
+
+async fn repeated(stage: Stage, tool: &'static str) -> Result<String, Fault> {
+    let plan = stage.plan("charges")?;
+    let ledger = plan.path("ledger.sqlite");
+    let server = stage.start(&plan.flag("--ledger", &ledger)).await?;
+    let (wire, charge) = (server.wire(), json!({ "amount": 30 }));
+    let asked = wire.call(tool, &charge).await?;
+    let state = asked.state()?;
+    let first = wire.retry(tool, &charge, &confirmed(), state).await?;
+    let again = wire.retry(tool, &charge, &confirmed(), state).await?;
+    let second = match again.is_replayed() {
+        true if again.text() == first.text() => "the stored result".into(),
+        true if again.text().starts_with("Already done") => "a receipt".into(),
+        _ => again.in_words(),
+    };
+    let kept = match holds(&ledger, first.text())? {
+        true => "the result is in the ledger's file",
+        false => "nothing of the result is in the ledger's file",
+    };
+    let charged = match server.record()?.len() {
+        1 => "charged once".into(),
+        times => format!("charged {times} times"),
+    };
+    Ok(format!("{charged}; {second}; {kept}"))
+}
+
+/// Whether a text stands in a ledger's file, or in the log beside it, as it is.
+fn holds(ledger: &Path, text: &str) -> Result<bool, Fault> {
+    let mut log = ledger.as_os_str().to_owned();
+    log.push("-wal");
+    let mut found = false;
+    for file in [ledger, Path::new(&log)] {
+        let bytes = match std::fs::read(file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        found |= bytes
+            .windows(text.len())
+            .any(|part| part == text.as_bytes());
+    }
+    Ok(found)
 }
