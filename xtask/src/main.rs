@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `test`, `mutants`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `test`, `mutants`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `suite` (the command `test`) and `ci`
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `suite` (the command `test`) and `ci`
 //! start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
+mod bench;
 mod cargo;
 mod ci;
 mod conformance;
@@ -27,6 +28,7 @@ cargo xtask COMMAND
                               the official conformance suite against our server and our client, in both revisions
                                 --json      one JSON object with the totals of each leg on stdout, nothing else there
                                 --leg LEG   one leg alone; `conformance --help` names them
+  bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
   test                        unit, integration and doc tests of the whole workspace, then tidy
   mutants [--json] [PACKAGE]..
                               change the code in small ways and see that a test notices; `mutants --help` says more
@@ -51,6 +53,7 @@ enum Action<'a> {
     Help,
     Demo(&'a [String]),
     Conformance(&'a [String]),
+    Bench(&'a [String]),
     Mutants(&'a [String]),
     Test,
     Tidy,
@@ -66,13 +69,14 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         // These read their own options, `--help` among them.
         "demo" => return Ok(Action::Demo(rest)),
         "conformance" => return Ok(Action::Conformance(rest)),
+        "bench" => return Ok(Action::Bench(rest)),
         "mutants" => return Ok(Action::Mutants(rest)),
         "test" => Action::Test,
         "tidy" => Action::Tidy,
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, mutants, test, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, bench, mutants, test, tidy and ci"
             )));
         }
     };
@@ -90,6 +94,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Help => Ok(io::stdout().write_all(HELP.as_bytes())?),
         Action::Demo(args) => demo::run(args),
         Action::Conformance(args) => conformance::run(args),
+        Action::Bench(args) => bench::run(args),
         Action::Mutants(args) => mutants::run(args),
         Action::Test => suite::run(),
         Action::Tidy => tidy::run(),
@@ -131,5 +136,7 @@ mod tests {
         assert_eq!(parse(&args).unwrap(), Action::Demo(&rest));
         let args = words("conformance --json --help");
         assert_eq!(parse(&args).unwrap(), Action::Conformance(&rest));
+        let args = words("bench --json --help");
+        assert_eq!(parse(&args).unwrap(), Action::Bench(&rest));
     }
 }
