@@ -13,6 +13,7 @@ use mrtr_state::{Clock, Epoch, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use crate::fault::Fault;
+use crate::guard::Guard;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -22,6 +23,7 @@ pub(crate) struct Policy {
     pub(crate) clock: std::sync::Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) retention: Duration,
+    pub(crate) guard: Guard,
 }
 
 /// The tables, read and written under one lock, so that what is decided from a row is written to that row.
@@ -70,6 +72,27 @@ impl<'a> Books<'a> {
     /// What was read before may have been rolled back.
     pub(crate) fn forget(&self) {
         self.head.set(None);
+    }
+
+    /// Runs what is not the ledger's own on its connection.
+    pub(crate) fn during_effect<T>(&self, effect: impl FnOnce(&Connection) -> T) -> T {
+        self.policy.guard.during(|| effect(self.connection))
+    }
+
+    /// Whether the effect that ran last leaves a foreign key to the ledger's tables behind.
+    pub(crate) fn finds_a_reference(&self) -> Result<bool> {
+        Ok(self.policy.guard.finds_a_reference(self.connection)?)
+    }
+
+    /// Whether the transaction that the ledger has begun is over.
+    pub(crate) fn has_lost_its_transaction(&self) -> bool {
+        self.connection.is_autocommit()
+    }
+
+    /// Runs a statement of transactions and savepoints.
+    pub(crate) fn control(&self, sql: &'static str) -> Result<()> {
+        self.cached(sql)?.execute([])?;
+        Ok(())
     }
 
     /// How many rows were added, or nearly.

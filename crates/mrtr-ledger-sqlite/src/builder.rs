@@ -10,7 +10,9 @@ use mrtr_state::{Clock, SystemClock};
 use tokio::sync::mpsc;
 
 use crate::books::Policy;
-use crate::writer::{Storage, Writer};
+use crate::guard::Guard;
+use crate::storage::Storage;
+use crate::writer::Writer;
 use crate::{SqliteLedger, file, mount};
 
 /// How many operations wait at most before callers wait to ask.
@@ -79,6 +81,7 @@ impl Builder {
             clock: self.clock,
             limits: self.limits,
             retention: self.retention,
+            guard: Guard::default(),
         };
         let storage = Storage::create(path.clone(), self.wait, &policy)?;
         let (sender, queue) = mpsc::channel(QUEUE);

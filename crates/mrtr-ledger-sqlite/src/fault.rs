@@ -21,6 +21,11 @@ pub(crate) enum Fault {
     Corrupt,
     #[error("vanished or replaced")]
     Vanished,
+    /// What ran inside the transaction has ended it, or SQLite has on its account.
+    #[error("an effect ended the ledger's transaction, which only the ledger may")]
+    Ended,
+    #[error("an effect made a table with a foreign key to one of the ledger's own; leave it out")]
+    Reference,
     #[error(transparent)]
     Random(#[from] RandomError),
     #[error("{0}")]
@@ -30,13 +35,16 @@ pub(crate) enum Fault {
 impl Fault {
     /// Whether the connection may be kept: the file is as good as it was.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Fault::Busy | Fault::Full | Fault::Random(_))
+        matches!(
+            self,
+            Fault::Busy | Fault::Full | Fault::Ended | Fault::Reference | Fault::Random(_)
+        )
     }
 
     /// Whether the operation alone is at fault (its outcome is larger than SQLite takes, say), and not what all of its
     /// batch depend on.
     pub(crate) fn concerns_one(&self) -> bool {
-        matches!(self, Fault::Random(_) | Fault::Other(_))
+        matches!(self, Fault::Reference | Fault::Random(_) | Fault::Other(_))
     }
 }
 
@@ -94,6 +102,7 @@ impl From<Fault> for LedgerError {
             Fault::Corrupt => LedgerError::Corrupt,
             Fault::Vanished => LedgerError::Vanished,
             Fault::Random(error) => LedgerError::Random(error),
+            fault @ (Fault::Ended | Fault::Reference) => LedgerError::Unavailable(Box::new(fault)),
             Fault::Other(error) => LedgerError::Unavailable(Box::new(Shared(error))),
         }
     }

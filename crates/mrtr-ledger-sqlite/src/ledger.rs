@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture, Note,
-    Purged, RowKey, Rows, Settled, Settlement, Token,
+    Claim, Claimed, Conclusion, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
+    Note, Performed, Purged, RowKey, Rows, Settled, Settlement, Token, TransactionalLedger,
 };
 use mrtr_state::Epoch;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::books::Books;
+use crate::effect;
 use crate::fault::Fault;
+use crate::job::{Job, Task, job};
 use crate::schema::Patience;
-use crate::writer::{Job, Task, job};
 use crate::{Builder, OpenError};
 
 /// A ledger in one SQLite file.
@@ -80,6 +81,46 @@ impl SqliteLedger {
             self.send(task(job)).await?;
             answer.await.unwrap_or(Err(LedgerError::Closed))
         })
+    }
+
+    /// Runs work of the author's own in a transaction on the ledger's connection: to make the tables that effects write
+    /// to, say. `Ok` is committed, durably before this returns, and `Err` rolled back.
+    ///
+    /// What it may do is what an effect may do; see the [crate](crate#effects-in-the-same-file). It holds the lock on the
+    /// file and every other operation of the ledger waits for it, so let it be short.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("ledger.sqlite");
+    /// # let ledger = mrtr_ledger_sqlite::SqliteLedger::open(path)?;
+    /// ledger
+    ///     .transact(|db| {
+    ///         db.execute_batch(
+    ///             "CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL) STRICT",
+    ///         )
+    ///     })
+    ///     .await??;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The outer one: no word; the transaction may or may not have been committed. The inner one: what the work returned.
+    ///
+    /// # Panics
+    /// If the work does, after everything was rolled back.
+    pub async fn transact<T, E, F>(&self, work: F) -> Result<Result<T, E>, LedgerError>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    {
+        let (job, answer) = effect::set_up(work);
+        self.send(Task::Write(job)).await?;
+        match answer.await.unwrap_or(Err(LedgerError::Closed))? {
+            Ok(came) => Ok(came),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 
     async fn send(&self, task: Task) -> Result<(), LedgerError> {
@@ -154,6 +195,34 @@ impl Ledger for SqliteLedger {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+/// An effect runs on the ledger's thread, with the ledger's connection, in the transaction of its claim.
+///
+/// What it may not do there is refused by SQLite when a statement is prepared; see the
+/// [crate](crate#effects-in-the-same-file).
+impl TransactionalLedger for SqliteLedger {
+    type Tx<'t> = Connection;
+    type Work<'t, O: Send + 'static> = O;
+
+    fn perform<O, R, F, C>(
+        &self,
+        claim: Claim,
+        effect: F,
+        conclude: C,
+    ) -> LedgerFuture<'_, Performed<R>>
+    where
+        O: Send + 'static,
+        R: Send + 'static,
+        F: for<'t> FnOnce(&'t Connection) -> O + Send + 'static,
+        C: FnOnce(O) -> (Conclusion, R) + Send + 'static,
+    {
+        Box::pin(async move {
+            let (job, answer) = effect::step(claim, effect, conclude);
+            self.send(Task::Write(job)).await?;
+            answer.await.unwrap_or(Err(LedgerError::Closed))
+        })
     }
 }
 

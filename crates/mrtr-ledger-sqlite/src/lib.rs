@@ -3,15 +3,21 @@
 
 mod books;
 mod builder;
+mod effect;
 mod fault;
 mod file;
+mod guard;
+mod job;
 mod ledger;
 mod mount;
 mod schema;
+mod storage;
 mod writer;
 
 pub use builder::{Builder, OpenError};
 pub use ledger::SqliteLedger;
+/// The version of `rusqlite` whose connection effects are given.
+pub use rusqlite;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

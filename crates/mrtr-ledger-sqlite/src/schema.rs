@@ -7,6 +7,7 @@ use mrtr_state::Epoch;
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::fault::Fault;
+use crate::guard::Guard;
 use crate::{OpenError, file};
 
 /// "MRTR": what the file says it is.
@@ -81,7 +82,7 @@ const TABLES_OF_2: &str = "
 ";
 
 /// Opens an existing file. Tables are made in it if it is empty, by one process of however many try at once.
-pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenError> {
+pub(crate) fn connect(path: &Path, wait: Duration, guard: &Guard) -> Result<Connection, OpenError> {
     file::check(path)?;
     // No URI names, nothing created by SQLite (which would go by the umask), no symbolic link put there meanwhile.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -119,6 +120,7 @@ pub(crate) fn connect(path: &Path, wait: Duration) -> Result<Connection, OpenErr
     if found_version < VERSION {
         patience.retry(|| bring_up_to_date(&mut connection))?;
     }
+    guard.watch(&mut connection)?;
     Ok(connection)
 }
 

@@ -28,6 +28,7 @@ use crate::{
 };
 
 pub mod claims;
+pub mod effects;
 pub mod epochs;
 pub mod leases;
 pub mod limits;

@@ -1,14 +1,18 @@
 //! Faults that cannot be had from outside without being root or filling a disk.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mrtr_ledger::suite::TestClock;
 use mrtr_ledger::{
     Account, Claim, Claimed, Fingerprint, Limits, MIN_RETENTION, RowKey, Settled, Settlement, Token,
 };
-use mrtr_state::Timestamp;
+use mrtr_state::{Epoch, Timestamp};
 
 use super::*;
+use crate::file;
+use crate::guard::Guard;
+use crate::job::job;
 
 struct Desk {
     writer: Writer,
@@ -25,6 +29,7 @@ impl Desk {
             clock: clock.clone(),
             limits: Limits::default(),
             retention: MIN_RETENTION,
+            guard: Guard::default(),
         };
         let path = file::resolve(&folder.path().join("ledger.sqlite")).unwrap();
         let mut storage = Storage::create(path, Duration::from_millis(50), &policy).unwrap();

@@ -11,6 +11,7 @@
 )]
 
 mod bench;
+mod effects;
 mod faults;
 mod files;
 mod processes;

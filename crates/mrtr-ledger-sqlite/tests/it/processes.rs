@@ -13,6 +13,7 @@ use mrtr_ledger_sqlite::SqliteLedger;
 use mrtr_state::{Clock as _, SystemClock};
 
 use crate::bench::{LEASE, Place, paid, retry, round, settled};
+use crate::effects::{insert, numbers, perform, step, table};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
@@ -112,6 +113,31 @@ async fn child() {
             "pay" => {
                 paid(ledger, number).await;
                 println!("child: paid");
+            }
+            "table" => {
+                table(ledger).await;
+                println!("child: made");
+            }
+            "perform" => {
+                let performed = perform(
+                    ledger,
+                    step(epoch, u32::try_from(number).unwrap()),
+                    move |db| insert(db, number),
+                )
+                .await;
+                println!("child: {performed:?}");
+            }
+            // It writes, and is gone before the ledger can commit.
+            "die" => {
+                let dies = perform(
+                    ledger,
+                    step(epoch, u32::try_from(number).unwrap()),
+                    move |db| {
+                        insert(db, number);
+                        std::process::abort()
+                    },
+                );
+                _ = dies.await;
             }
             "rotate" => println!("child: {}", ledger.rotate_epoch().await.unwrap().to_text()),
             other => panic!("{other} is no order"),
@@ -260,6 +286,42 @@ async fn a_killed_owner_leaves_an_unknown_outcome() {
             .unwrap(),
         Found::Abandoned
     );
+}
+
+/// The process dies inside an effect: claim and effect are gone together, and the step is free. It dies after the answer:
+/// effect and outcome are there together.
+#[tokio::test]
+async fn a_crash_leaves_effect_and_outcome_or_neither() {
+    let place = Place::new();
+    let mut process = Process::start(&place.file());
+    process.ask("open");
+    process.ask("table");
+    for number in 0..10 {
+        assert_eq!(process.ask(&format!("perform {number}")), "Ok(Ran(..))");
+        process.order(&format!("die {}", 100 + number));
+        process.child.wait().unwrap();
+        process = Process::start(&place.file());
+        process.ask("open");
+    }
+    let ledger = SqliteLedger::open(place.file()).unwrap();
+    let epoch = ledger.epoch().await.unwrap();
+    let db = rusqlite::Connection::open(place.file()).unwrap();
+    assert_eq!(numbers(&db), (0..10).collect::<Vec<_>>());
+    for number in 0..10 {
+        assert_eq!(
+            ledger.claim(step(epoch, number)).await.unwrap(),
+            Claimed::Settled(b"sent".to_vec())
+        );
+        let performed = perform(&ledger, step(epoch, 100 + number), move |db| {
+            insert(db, 100 + u64::from(number))
+        })
+        .await;
+        assert!(
+            matches!(performed, Ok(mrtr_ledger::Performed::Ran(()))),
+            "{performed:?}"
+        );
+    }
+    assert_eq!(numbers(&db).len(), 20);
 }
 
 /// What another process rotates, this one's next claim sees.
