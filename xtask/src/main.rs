@@ -1,6 +1,7 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `test`, `mutants`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `suite` (the command `test`) and `ci`
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `suite` (the command `test`),
+//! `postgres` and `ci`
 //! start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod bench;
@@ -10,6 +11,7 @@ mod conformance;
 mod demo;
 mod failure;
 mod mutants;
+mod postgres;
 mod suite;
 mod tidy;
 
@@ -29,9 +31,11 @@ cargo xtask COMMAND
                                 --json      one JSON object with the totals of each leg on stdout, nothing else there
                                 --leg LEG   one leg alone; `conformance --help` names them
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
-  test                        unit, integration and doc tests of the whole workspace, then tidy
+  test                        unit, integration and doc tests of the whole workspace, then tidy; what needs
+                              PostgreSQL gets a server of its own
   mutants [--json] [PACKAGE]..
                               change the code in small ways and see that a test notices; `mutants --help` says more
+  postgres                    a throw-away PostgreSQL server, until the input ends; `postgres --help` says more
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo,
                               conformance, docs, budget
@@ -55,6 +59,7 @@ enum Action<'a> {
     Conformance(&'a [String]),
     Bench(&'a [String]),
     Mutants(&'a [String]),
+    Postgres(&'a [String]),
     Test,
     Tidy,
     Ci,
@@ -71,12 +76,13 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "conformance" => return Ok(Action::Conformance(rest)),
         "bench" => return Ok(Action::Bench(rest)),
         "mutants" => return Ok(Action::Mutants(rest)),
+        "postgres" => return Ok(Action::Postgres(rest)),
         "test" => Action::Test,
         "tidy" => Action::Tidy,
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, bench, mutants, test, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, bench, mutants, test, postgres, tidy and ci"
             )));
         }
     };
@@ -96,6 +102,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Conformance(args) => conformance::run(args),
         Action::Bench(args) => bench::run(args),
         Action::Mutants(args) => mutants::run(args),
+        Action::Postgres(args) => postgres::run(args),
         Action::Test => suite::run(),
         Action::Tidy => tidy::run(),
         Action::Ci => ci::run(),

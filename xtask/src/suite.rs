@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::cargo::{self, cargo};
 use crate::failure::Failure;
-use crate::{heading, tidy};
+use crate::{heading, postgres, tidy};
 
 /// Runs the tests, then tidy. The last line of stdout is `N passed, N failed`, whatever came out.
 pub(crate) fn run() -> Result<(), Failure> {
@@ -52,6 +52,12 @@ fn tests(counts: &mut Counts) -> Result<bool, Failure> {
     // `--workspace` without a choice of targets runs libraries, binaries, integration and doc tests, and builds the
     // examples. `--no-fail-fast` makes the counts those of the whole run.
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    // Ends when this function does.
+    let server = postgres::for_tests()?;
+    let connection = server
+        .as_ref()
+        .map_or(postgres::NONE, |server| &server.connection);
+    command.env(postgres::VARIABLE, connection);
     let line = cargo::shown(&command);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| {
         Failure::failed(

@@ -16,6 +16,10 @@ const ARROWS: &[(&str, Allowed)] = &[
         Allowed::These(&["mrtr-state", "mrtr-ledger"]),
     ),
     (
+        "mrtr-ledger-postgres",
+        Allowed::These(&["mrtr-state", "mrtr-ledger"]),
+    ),
+    (
         "mrtr-server",
         Allowed::These(&["mrtr-protocol", "mrtr-state", "mrtr-ledger"]),
     ),
@@ -50,6 +54,7 @@ const OUT_OF_REACH: &[OutOfReach] = &[
             "mrtr-state-aead",
             "mrtr-ledger",
             "mrtr-ledger-sqlite",
+            "mrtr-ledger-postgres",
             "mrtr-server",
         ],
         why: "a courier carries the sealed state and cannot open it",
