@@ -6,10 +6,11 @@ use super::*;
 const WALKS: u64 = 8;
 const LENGTH: u32 = 1_200;
 
-/// Whatever happened before: a row is run by one token at a time, and by no other once that one is not released; its
-/// outcome never changes; and what a round was told *unknown* about is never stored or added to.
+/// Whatever happened before: a row is run by one token at a time, and by no other once that one is not released, but for a
+/// round that is lost and may run again; its outcome never changes; what a round was told *unknown* about is never stored
+/// or added to by who ran it then; a note keeps its first value.
 pub async fn no_walk_breaks_a_promise(bench: &Bench) {
-    let (mut ran, mut settled, mut unknown) = (0, 0, 0);
+    let (mut ran, mut settled, mut unknown, mut taken_over, mut noted) = (0, 0, 0, 0, 0);
     for seed in 0..WALKS {
         let mut walk = Walk::new(bench.desk().await, seed);
         for _ in 0..LENGTH {
@@ -18,10 +19,14 @@ pub async fn no_walk_breaks_a_promise(bench: &Bench) {
         ran += walk.rows.iter().filter(|row| row.runs > 0).count();
         settled += walk.rows.iter().filter(|row| row.outcome.is_some()).count();
         unknown += walk.rows.iter().filter(|row| row.given_up).count();
+        taken_over += walk.rows.iter().filter(|row| row.again).count();
+        noted += walk.notes.iter().flatten().count();
     }
-    let went = format!("{ran} rows ran, {settled} settled, {unknown} were given up");
+    let went = format!(
+        "{ran} rows ran, {settled} settled, {unknown} were given up, {taken_over} taken over, {noted} notes"
+    );
     assert!(
-        ran > 150 && settled > 25 && unknown > 10,
+        ran > 150 && settled > 25 && unknown > 10 && taken_over > 5 && noted > 3,
         "the walks went nowhere: {went}"
     );
 }
@@ -37,12 +42,18 @@ struct Seen {
     outcome: Option<Vec<u8>>,
     /// Somebody was told that its outcome is unknown, and it is a round, or was abandoned by its owner.
     given_up: bool,
+    /// Until when whoever runs it need not be heard of.
+    lease: Timestamp,
+    /// It was taken over.
+    again: bool,
 }
 
 struct Walk {
     desk: Desk,
     dice: Dice,
     rows: Vec<Seen>,
+    /// The values of notes, by number.
+    notes: Vec<Option<Vec<u8>>>,
 }
 
 impl Walk {
@@ -62,11 +73,14 @@ impl Walk {
             runs: 0,
             outcome: None,
             given_up: false,
+            lease: Timestamp::from_millis(0),
+            again: false,
         };
         Self {
             desk,
             dice: Dice(seed),
             rows: rows.into_iter().map(seen).collect(),
+            notes: vec![None; 12],
         }
     }
 
@@ -78,7 +92,8 @@ impl Walk {
             52..62 => self.look(which).await,
             62..72 => self.release(which).await,
             72..80 => self.beat(which).await,
-            80..95 => self.move_the_clock(),
+            80..92 => self.move_the_clock(),
+            92..95 => self.note(which).await,
             95..98 => _ = self.desk.purge().await,
             98 if self.dice.below(4) == 0 => {
                 self.desk.epoch = self.desk.ledger.rotate_epoch().await.expect("an epoch");
@@ -110,6 +125,7 @@ impl Walk {
         if let Some(owner) = under {
             claim = claim.under(owner);
         }
+        claim.run_again = self.dice.below(3) == 0;
         // A claim that makes the row says what its fingerprint is.
         if row.runs > 0 && self.dice.below(10) == 0 {
             claim.fingerprint = fingerprint(1);
@@ -125,16 +141,22 @@ impl Walk {
                 assert_eq!(claim.epoch, self.desk.epoch);
                 assert!(self.desk.clock.now() < claim.key.expiry);
                 assert!(!withdrawn, "a step of a round that is lost");
-                assert!(
-                    row.running.is_none_or(|running| running == token),
-                    "two runs of one row"
-                );
-                assert!(row.outcome.is_none() && !row.given_up, "run again");
+                assert_eq!(row.outcome, None, "run again after its end");
+                let now = self.desk.clock.now();
+                let is_own = row.running.is_none_or(|running| running == token);
+                if row.given_up || !is_own {
+                    assert!(claim.run_again && claim.kind == Kind::Round, "run again");
+                    assert!(row.given_up || row.lease <= now, "two runs of one row");
+                    row.again = true;
+                    row.given_up = false;
+                }
                 row.running = Some(token);
+                row.lease = now.saturating_add(LEASE);
                 row.runs += 1;
             }
             Claimed::InProgress { .. } => {
-                assert!(row.running.is_some_and(|running| running != token))
+                assert!(row.running.is_some_and(|running| running != token));
+                assert!(self.desk.clock.now() < row.lease, "its lease has lapsed");
             }
             Claimed::Settled(outcome) => assert_eq!(Some(outcome), row.outcome),
             Claimed::Abandoned => row.told_unknown(),
@@ -202,9 +224,11 @@ impl Walk {
             .await
             .expect("word")
         {
-            let row = &self.rows[which];
+            let now = self.desk.clock.now();
+            let row = &mut self.rows[which];
             assert_eq!(row.running, Some(token), "only who runs it beats");
             assert!(row.outcome.is_none() && !row.given_up);
+            row.lease = row.lease.max(now.saturating_add(LEASE));
         }
     }
 
@@ -215,7 +239,39 @@ impl Walk {
             assert!(row.outcome.is_none() && !row.given_up);
             // Released before, perhaps, and then nobody runs it already.
             assert!(row.running.is_none_or(|running| running == token));
-            row.running = None;
+            if row.again {
+                // What ran before it may have done something, so it stays as it is.
+                row.given_up = true;
+            } else {
+                row.running = None;
+            }
+        }
+    }
+
+    async fn note(&mut self, which: usize) {
+        let number = self.dice.below(self.notes.len());
+        let value = vec![u8::try_from(self.dice.below(250)).unwrap_or(0)];
+        let note = Note {
+            epoch: self.desk.epoch,
+            ..self.desk.note(u32::try_from(number).unwrap_or(0), &value)
+        };
+        let round = which / 2 * 2;
+        let owner = Owner {
+            key: self.key(round),
+            token: self.token(round),
+        };
+        match self.desk.keep(&note.under(owner)).await {
+            Kept::Stored => {
+                assert_eq!(self.notes[number], None, "written twice");
+                assert!(
+                    !self.rows[round].is_lost_to(&owner),
+                    "of a round that is lost"
+                );
+                self.notes[number] = Some(value);
+            }
+            Kept::Before(before) => assert_eq!(Some(before), self.notes[number]),
+            Kept::StaleOwner | Kept::Expired => {}
+            kept => panic!("{kept:?}"),
         }
     }
 

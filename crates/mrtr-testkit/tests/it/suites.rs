@@ -139,6 +139,7 @@ fn the_ledger_that_always_says_first_fails() {
     ] {
         assert!(failed.contains(&name), "{name} must fail: {failed:?}");
     }
-    // What passes is what a ledger without a memory gets right by chance.
-    assert!(passed.len() < 4, "{passed:?}");
+    // What passes is what a ledger without a memory gets right by chance, and what is about notes alone, which it keeps.
+    let by_chance = passed.iter().filter(|name| !name.contains("note"));
+    assert!(by_chance.count() < 4, "{passed:?}");
 }
