@@ -1,10 +1,13 @@
 //! The operations, inside a transaction that holds the write lock.
 
-use std::cell::Cell;
+mod sweep;
+
+pub(crate) use sweep::Portion;
+
 use std::time::Duration;
 
 use mrtr_ledger::rules::{self, Present, Row, Status, Write};
-use mrtr_ledger::tally::{self, Counted, Use};
+use mrtr_ledger::tally::{Counted, Use};
 use mrtr_ledger::{
     Account, Claim, Claimed, Fingerprint, Found, Kept, Kind, Limits, Note, Owner, RowKey, Settled,
     Settlement, Token,
@@ -14,6 +17,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use crate::fault::Fault;
 use crate::guard::Guard;
+use crate::known::{Head, Known};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -30,27 +34,7 @@ pub(crate) struct Policy {
 pub(crate) struct Books<'a> {
     connection: &'a Connection,
     policy: &'a Policy,
-    // Epoch and marks, read once in a transaction and again when something has changed them.
-    head: Cell<Option<Head>>,
-    added: Cell<usize>,
-}
-
-#[derive(Clone, Copy)]
-struct Head {
-    epoch: Epoch,
-    rounds_mark: Option<Timestamp>,
-    steps_mark: Option<Timestamp>,
-    notes_mark: Option<Timestamp>,
-}
-
-impl Head {
-    fn mark(&self, kind: Kind) -> Option<Timestamp> {
-        match kind {
-            Kind::Round => self.rounds_mark,
-            Kind::Step => self.steps_mark,
-            Kind::Note => self.notes_mark,
-        }
-    }
+    known: &'a Known,
 }
 
 struct Entry {
@@ -60,18 +44,17 @@ struct Entry {
 }
 
 impl<'a> Books<'a> {
-    pub(crate) fn new(connection: &'a Connection, policy: &'a Policy) -> Self {
+    pub(crate) fn new(connection: &'a Connection, policy: &'a Policy, known: &'a Known) -> Self {
         Self {
             connection,
             policy,
-            head: Cell::new(None),
-            added: Cell::new(0),
+            known,
         }
     }
 
     /// What was read before may have been rolled back.
     pub(crate) fn forget(&self) {
-        self.head.set(None);
+        self.known.forget();
     }
 
     /// Runs what is not the ledger's own on its connection.
@@ -95,32 +78,38 @@ impl<'a> Books<'a> {
         Ok(())
     }
 
-    /// How many rows were added, or nearly.
-    pub(crate) fn added(&self) -> usize {
-        self.added.get()
-    }
-
     pub(crate) fn claim(&self, claim: &Claim) -> Result<Claimed> {
-        let row = self.read(claim.kind, &claim.key)?.map(|entry| entry.row);
         let round = self.round(claim.under_round.as_ref())?;
         let present = self.present(claim.kind)?;
         let room = || self.room(claim.account, present.now);
-        let (claimed, write) = rules::claim(claim, row.as_ref(), round.as_ref(), present, room)?;
+        // Most claims are for rows that are not there. So it is decided as if there was none, and the insert says whether
+        // that was so: one statement, and not two.
+        let (claimed, write) = rules::claim(claim, None, round.as_ref(), present, room)?;
+        if let Write::Insert { lease } = write
+            && self.insert(claim, lease)?
+        {
+            self.count(claim.account, claim.key, Use { rows: 1, bytes: 0 });
+            return Ok(claimed);
+        }
+        let Some(Entry { row, .. }) = self.read(claim.kind, &claim.key)? else {
+            return match write {
+                Write::Nothing => Ok(claimed),
+                // It was not inserted because it is there, and it is not there.
+                _ => Err(Fault::Corrupt),
+            };
+        };
+        let room = || self.room(claim.account, present.now);
+        let (claimed, write) = rules::claim(claim, Some(&row), round.as_ref(), present, room)?;
         match write {
             Write::Nothing => {}
-            Write::Insert { lease } => {
-                self.added.set(self.added.get() + 1);
-                self.insert(claim, lease)?;
-                self.count(claim.account, claim.key, Use { rows: 1, bytes: 0 })?;
-            }
+            Write::Insert { .. } => return Err(Fault::Corrupt),
             Write::Own { lease, again } => {
                 let status = Status::Owned { lease, again };
                 self.write(claim.kind, &claim.key, &claim.token, &status)?;
             }
+            // The token stays as it was: it names the owner that is withdrawn.
             Write::Abandon => {
-                // The token stays as it was: it names the owner that is withdrawn.
-                let token = row.map_or(claim.token, |row| row.token);
-                self.write(claim.kind, &claim.key, &token, &Status::Abandoned)?;
+                self.write(claim.kind, &claim.key, &row.token, &Status::Abandoned)?;
             }
         }
         Ok(claimed)
@@ -133,10 +122,9 @@ impl<'a> Books<'a> {
         let room = || self.room(note.account, present.now);
         let (kept, write) = rules::keep(note, row.as_ref(), round.as_ref(), present, room)?;
         if write {
-            self.added.set(self.added.get() + 1);
             self.insert_note(note)?;
             let bytes = note.value.len() as u64;
-            self.count(note.account, note.key, Use { rows: 1, bytes })?;
+            self.count(note.account, note.key, Use { rows: 1, bytes });
         }
         Ok(kept)
     }
@@ -178,7 +166,7 @@ impl<'a> Books<'a> {
             self.write(entry.kind, key, token, &status)?;
             let bytes = status.bytes();
             if bytes > 0 {
-                self.count(entry.account, *key, Use { rows: 0, bytes })?;
+                self.count(entry.account, *key, Use { rows: 0, bytes });
             }
         }
         Ok(settled)
@@ -228,68 +216,10 @@ impl<'a> Books<'a> {
 
     pub(crate) fn rotate_epoch(&self) -> Result<Epoch> {
         let epoch = Epoch::generate()?;
-        self.forget();
+        self.known.set_head(None);
         self.cached("UPDATE ledger SET epoch = ?1")?
             .execute(params![epoch.as_bytes()])?;
         Ok(epoch)
-    }
-
-    /// Removes up to `most` rows of a kind, raising its mark in the same transaction, so that no claim can see the one
-    /// without the other.
-    pub(crate) fn sweep(&self, kind: Kind, most: usize) -> Result<u64> {
-        let (last, delete, mark) = match kind {
-            Kind::Round => (
-                "SELECT max(expiry), count(*) FROM (SELECT expiry FROM rounds
-                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
-                "DELETE FROM rounds WHERE (expiry, hash) IN (SELECT expiry, hash FROM rounds
-                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
-                "UPDATE ledger SET rounds_mark = max(coalesce(rounds_mark, ?1), ?1)",
-            ),
-            Kind::Step => (
-                "SELECT max(expiry), count(*) FROM (SELECT expiry FROM steps
-                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
-                "DELETE FROM steps WHERE (expiry, hash) IN (SELECT expiry, hash FROM steps
-                 WHERE expiry < ?1 AND NOT (status = 0 AND lease > ?2) ORDER BY expiry, hash LIMIT ?3)",
-                "UPDATE ledger SET steps_mark = max(coalesce(steps_mark, ?1), ?1)",
-            ),
-            Kind::Note => (
-                "SELECT max(expiry), count(*) FROM (SELECT expiry FROM notes
-                 WHERE expiry < ?1 AND ?2 ORDER BY expiry, hash LIMIT ?3)",
-                "DELETE FROM notes WHERE (expiry, hash) IN (SELECT expiry, hash FROM notes
-                 WHERE expiry < ?1 AND ?2 ORDER BY expiry, hash LIMIT ?3)",
-                "UPDATE ledger SET notes_mark = max(coalesce(notes_mark, ?1), ?1)",
-            ),
-        };
-        let now = self.policy.clock.now();
-        let Some(old) = self.too_old(now) else {
-            return Ok(0);
-        };
-        let range = params![int(old), int(now), i64::try_from(most).unwrap_or(i64::MAX)];
-        let (expiry, count): (Option<i64>, u64) = self
-            .cached(last)?
-            .query_row(range, |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?;
-        let Some(expiry) = expiry else {
-            return Ok(0);
-        };
-        self.forget();
-        self.cached(mark)?.execute(params![expiry])?;
-        self.cached(delete)?.execute(range)?;
-        Ok(count)
-    }
-
-    /// Forgets up to `most` counts that no claim reads any more, one retention late, in case the clock goes back.
-    pub(crate) fn sweep_counts(&self, most: usize) -> Result<u64> {
-        let Some(old) = self.too_old(self.policy.clock.now()) else {
-            return Ok(0);
-        };
-        let over = signed(tally::first_counted(old));
-        let gone = self
-            .cached(
-                "DELETE FROM tally WHERE (account, bucket) IN
-                 (SELECT account, bucket FROM tally INDEXED BY tally_by_bucket WHERE bucket < ?1 LIMIT ?2)",
-            )?
-            .execute(params![over, i64::try_from(most).unwrap_or(i64::MAX)])?;
-        Ok(gone as u64)
     }
 
     /// What expired before this may go: `expiry + retention < now`.
@@ -301,7 +231,7 @@ impl<'a> Books<'a> {
     }
 
     fn head(&self) -> Result<Head> {
-        if let Some(head) = self.head.get() {
+        if let Some(head) = self.known.head() {
             return Ok(head);
         }
         let head = self
@@ -315,7 +245,7 @@ impl<'a> Books<'a> {
                     notes_mark: mark(row.get(3)?),
                 })
             })?;
-        self.head.set(Some(head));
+        self.known.set_head(Some(head));
         Ok(head)
     }
 
@@ -381,15 +311,16 @@ impl<'a> Books<'a> {
         Ok(())
     }
 
-    fn insert(&self, claim: &Claim, lease: Timestamp) -> Result<()> {
+    /// Inserts the row of a claim, or says that there is one.
+    fn insert(&self, claim: &Claim, lease: Timestamp) -> Result<bool> {
         let mut insert = self.cached(match claim.kind {
             Kind::Round => {
                 "INSERT INTO rounds (expiry, hash, fingerprint, account, token, status, lease)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6)"
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT (expiry, hash) DO NOTHING"
             }
             Kind::Step => {
                 "INSERT INTO steps (expiry, hash, fingerprint, account, token, status, lease)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6)"
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT (expiry, hash) DO NOTHING"
             }
             Kind::Note => return Err(Fault::Corrupt),
         })?;
@@ -400,7 +331,7 @@ impl<'a> Books<'a> {
             token,
             ..
         } = claim;
-        insert.execute(params![
+        let inserted = insert.execute(params![
             int(key.expiry),
             key.hash,
             fingerprint.as_bytes(),
@@ -408,7 +339,7 @@ impl<'a> Books<'a> {
             token.as_bytes(),
             int(lease)
         ])?;
-        Ok(())
+        Ok(inserted == 1)
     }
 
     fn write(&self, kind: Kind, key: &RowKey, token: &Token, status: &Status) -> Result<()> {
@@ -446,30 +377,42 @@ impl<'a> Books<'a> {
     }
 
     fn used(&self, counted: Counted, now: Timestamp) -> Result<Use> {
-        let mut sum = self.cached(
-            "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0) FROM tally WHERE account = ?1 AND bucket >= ?2",
-        )?;
-        let first = signed(tally::first_counted(now));
-        Ok(
-            sum.query_row(params![account_bytes(&counted), first], |row| {
+        self.known.used(counted, now, |first| {
+            let mut sum = self.cached(
+                "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0) FROM tally WHERE account = ?1 AND bucket >= ?2",
+            )?;
+            let sum = sum.query_row(params![account_bytes(&counted), signed(first)], |row| {
                 Ok(Use {
                     rows: unsigned(row.get(0)?),
                     bytes: unsigned(row.get(1)?),
                 })
-            })?,
-        )
+            })?;
+            Ok(sum)
+        })
     }
 
-    fn count(&self, account: Account, key: RowKey, more: Use) -> Result<()> {
+    /// A row, or bytes of its outcome, were added.
+    fn count(&self, account: Account, key: RowKey, more: Use) {
+        if more.rows > 0 {
+            self.known.owe();
+        }
+        self.known.add(Counted::Account(account), key, more);
+    }
+
+    /// Writes what was counted: once for each account and minute, and not once for each row.
+    pub(crate) fn write_counts(&self) -> Result<()> {
+        let added = self.known.take_added();
+        if added.is_empty() {
+            return Ok(());
+        }
         let mut add = self.cached(
             "INSERT INTO tally (account, bucket, rows, bytes) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (account, bucket) DO UPDATE SET rows = rows + excluded.rows, bytes = bytes + excluded.bytes",
         )?;
-        for counted in [Counted::Account(account), Counted::All] {
-            let bucket = signed(tally::bucket(key.expiry));
+        for ((counted, bucket), more) in &added {
             add.execute(params![
-                account_bytes(&counted),
-                bucket,
+                account_bytes(counted),
+                signed(*bucket),
                 signed(more.rows),
                 signed(more.bytes)
             ])?;

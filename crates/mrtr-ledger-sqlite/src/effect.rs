@@ -97,6 +97,10 @@ where
         give(self.reply, self.came, fate);
     }
 
+    fn is_effect(&self) -> bool {
+        true
+    }
+
     fn has_run(&self) -> bool {
         self.work.is_none()
     }
@@ -122,6 +126,10 @@ where
 
     fn answer(self: Box<Self>, fate: Result<(), Fault>) {
         give(self.reply, self.came, fate);
+    }
+
+    fn is_effect(&self) -> bool {
+        true
     }
 
     fn has_run(&self) -> bool {

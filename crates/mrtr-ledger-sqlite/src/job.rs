@@ -22,6 +22,10 @@ pub(crate) trait Job: Send {
     fn run(&mut self, books: &Books<'_>) -> Result<(), Fault>;
     /// Gives the answer, once it is durable, or says that there is none.
     fn answer(self: Box<Self>, fate: Result<(), Fault>);
+    /// Whether it runs what cannot be run a second time.
+    fn is_effect(&self) -> bool {
+        false
+    }
     /// Whether it has run what cannot be run a second time.
     fn has_run(&self) -> bool {
         false

@@ -31,8 +31,8 @@ use crate::{Builder, OpenError};
 /// **Not guaranteed**: anything on a network file system; anything after the file was restored or copied, unless the
 /// epoch is rotated; privacy of what is stored, beyond the file's mode. See the [crate](crate).
 ///
-/// All work happens on a thread of the ledger's own, which ends when the ledger is dropped. It must be opened after a
-/// process has forked, not before.
+/// All work happens on threads of the ledger's own (one for claims, one for the log), which end when the ledger is dropped.
+/// It must be opened after a process has forked, not before.
 pub struct SqliteLedger {
     path: PathBuf,
     wait: Duration,

@@ -3,11 +3,14 @@
 
 mod books;
 mod builder;
+mod checkpoint;
 mod effect;
 mod fault;
 mod file;
 mod guard;
+mod intake;
 mod job;
+mod known;
 mod ledger;
 mod mount;
 mod schema;

@@ -111,7 +111,8 @@ pub(crate) fn connect(path: &Path, wait: Duration, guard: &Guard) -> Result<Conn
          PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
          PRAGMA cell_size_check = ON;
          PRAGMA trusted_schema = OFF;
-         PRAGMA journal_size_limit = 67108864;",
+         PRAGMA journal_size_limit = 67108864;
+         PRAGMA cache_size = -16384;",
     )?;
     let synchronous: i32 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
     if synchronous != 2 {

@@ -8,8 +8,10 @@ use rusqlite::Connection;
 
 use crate::OpenError;
 use crate::books::{Books, Policy};
+use crate::checkpoint::Checkpoints;
 use crate::fault::Fault;
 use crate::file::{self, Identity};
+use crate::known::Known;
 use crate::schema::{self, Patience};
 
 /// The file as long as it is what it was, and a new look at it when it is not.
@@ -24,7 +26,10 @@ pub(crate) struct Storage {
 }
 
 pub(crate) struct Open {
+    // First, so that it ends before the connection is closed.
+    checkpoints: Checkpoints,
     pub(crate) connection: Connection,
+    known: Known,
     identity: Identity,
 }
 
@@ -60,7 +65,8 @@ impl Storage {
     ) -> Result<T, Fault> {
         let wait = self.wait;
         let connection = self.connection(policy)?;
-        let result = Patience::new(wait).retry(|| work(&Books::new(connection, policy)));
+        let result =
+            Patience::new(wait).retry(|| work(&Books::new(connection, policy, &Known::default())));
         self.keep_if_good(result)
     }
 
@@ -72,8 +78,9 @@ impl Storage {
         work: impl FnOnce(&Connection, &Books<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let wait = self.wait;
-        let connection = self.connection(policy)?;
-        let result = transact(connection, wait, policy, work);
+        self.connection(policy)?;
+        let open = self.open.as_ref().ok_or(Fault::Vanished)?;
+        let result = transact(open, wait, policy, work);
         let result = result.and_then(|value| {
             if self.is_in_place() {
                 Ok(value)
@@ -82,6 +89,18 @@ impl Storage {
             }
         });
         self.keep_if_good(result)
+    }
+
+    /// Looks after the log, between two commits.
+    pub(crate) fn look_after_the_log(&mut self) {
+        if let Some(Open {
+            checkpoints,
+            connection,
+            ..
+        }) = &mut self.open
+        {
+            checkpoints.look(connection);
+        }
     }
 
     pub(crate) fn connection(&mut self, policy: &Policy) -> Result<&Connection, Fault> {
@@ -102,10 +121,14 @@ impl Storage {
     }
 
     fn connect(&mut self, policy: &Policy) -> Result<(), OpenError> {
-        let connection = schema::connect(&self.path, self.wait, &policy.guard)?;
+        let mut connection = schema::connect(&self.path, self.wait, &policy.guard)?;
+        let checkpoints = Checkpoints::start(&mut connection, &self.path)
+            .map_err(|fault| OpenError::Ledger(fault.into()))?;
         let identity = Identity::of(&self.path)?;
         self.open = Some(Open {
+            checkpoints,
             connection,
+            known: Known::default(),
             identity,
         });
         Ok(())
@@ -115,30 +138,23 @@ impl Storage {
     /// the ledger, or one that will go on without the original. And a file whose log was taken away may have forgotten
     /// what was acknowledged. Either way the flows that are open must not be claimed, so they get a stale epoch.
     fn adopt(&mut self, policy: &Policy) -> Result<(), Fault> {
-        let Some(Open {
-            connection,
-            identity,
-        }) = &self.open
-        else {
-            return Err(Fault::Vanished);
-        };
-        let mut epoch =
-            Patience::new(self.wait).retry(|| Books::new(connection, policy).epoch())?;
+        let open = self.open.as_ref().ok_or(Fault::Vanished)?;
+        let identity = open.identity;
+        let mut epoch = Patience::new(self.wait)
+            .retry(|| Books::new(&open.connection, policy, &Known::default()).epoch())?;
         let is_copy = self
             .known
-            .is_some_and(|(known, before)| before == epoch && !known.is_same_file(*identity));
+            .is_some_and(|(known, before)| before == epoch && !known.is_same_file(identity));
         if is_copy || self.lost_its_log {
             tracing::warn!(
                 is_copy,
                 self.lost_its_log,
                 "the ledger's file is not what it was; rotating its epoch"
             );
-            epoch = transact(connection, self.wait, policy, |_, books| {
-                books.rotate_epoch()
-            })?;
+            epoch = transact(open, self.wait, policy, |_, books| books.rotate_epoch())?;
         }
         self.lost_its_log = false;
-        self.known = Some((*identity, epoch));
+        self.known = Some((identity, epoch));
         Ok(())
     }
 
@@ -172,21 +188,31 @@ impl Storage {
 }
 
 fn transact<T>(
-    connection: &Connection,
+    open: &Open,
     wait: Duration,
     policy: &Policy,
     work: impl FnOnce(&Connection, &Books<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
+    let Open {
+        connection, known, ..
+    } = open;
     // IMMEDIATE: a transaction that reads first and then asks for the lock can be refused in a way that no waiting cures.
     Patience::new(wait).retry(|| run(connection, "BEGIN IMMEDIATE"))?;
-    let result = work(connection, &Books::new(connection, policy)).and_then(|value| {
-        Patience::new(wait)
-            .retry(|| run(connection, "COMMIT"))
-            .map(|()| value)
-    });
-    if result.is_err() && !connection.is_autocommit() {
-        // If this fails too, closing the connection will do it.
-        run(connection, "ROLLBACK").map_err(|_| Fault::Corrupt)?;
+    let attempt = || {
+        known.refresh(connection)?;
+        let books = Books::new(connection, policy, known);
+        let value = work(connection, &books)?;
+        books.write_counts()?;
+        Patience::new(wait).retry(|| run(connection, "COMMIT"))?;
+        Ok(value)
+    };
+    let result = attempt();
+    if result.is_err() {
+        known.forget();
+        if !connection.is_autocommit() {
+            // If this fails too, closing the connection will do it.
+            run(connection, "ROLLBACK").map_err(|_| Fault::Corrupt)?;
+        }
     }
     result
 }

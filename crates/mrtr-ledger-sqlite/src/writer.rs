@@ -6,20 +6,11 @@ use mrtr_ledger::{Kind, LedgerError, Purged};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::books::{Books, Policy};
+use crate::books::{Books, Policy, Portion};
 use crate::fault::Fault;
+use crate::intake::Intake;
 use crate::job::{Job, Task};
 use crate::storage::Storage;
-
-/// How many operations share a commit at most. More would make the first of them wait for the last.
-const BATCH: usize = 512;
-
-/// How many rows of a kind a purge removes in one transaction, between which claims go on.
-const PURGE_BATCH: usize = 500;
-
-/// How many rows of a kind a batch removes in passing for each row that it adds, so that a ledger on which nobody
-/// calls `purge` stays bounded.
-const SWEPT_PER_ROW: usize = 2;
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -43,28 +34,18 @@ impl Writer {
     }
 
     /// Runs until the ledger is dropped.
-    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
-        loop {
-            // While a purge has batches left, nothing is waited for.
-            let first = if self.purges.is_empty() {
-                match queue.blocking_recv() {
-                    Some(task) => Some(task),
-                    None => return,
-                }
+    pub(crate) fn run(mut self, queue: mpsc::Receiver<Task>) {
+        let mut intake = Intake::new(queue);
+        // While a purge has something left to do, nothing is waited for.
+        while let Some(tasks) = intake.next(self.purges.is_empty()) {
+            let portion = if tasks.is_empty() {
+                Portion::Large
             } else {
-                match queue.try_recv() {
-                    Ok(task) => Some(task),
-                    Err(mpsc::error::TryRecvError::Empty) => None,
-                    Err(mpsc::error::TryRecvError::Disconnected) => return,
-                }
+                Portion::Middle
             };
-            let waiting = first
-                .into_iter()
-                .chain(std::iter::from_fn(|| queue.try_recv().ok()))
-                .take(BATCH);
-            let mut jobs = Vec::new();
+            let mut jobs = Vec::with_capacity(tasks.len());
             let mut writes = false;
-            for task in waiting {
+            for task in tasks {
                 match task {
                     Task::Read(job) => jobs.push(job),
                     Task::Write(job) => {
@@ -82,7 +63,8 @@ impl Writer {
             } else {
                 self.read(jobs);
             }
-            self.purge_some();
+            self.purge_some(portion);
+            self.storage.look_after_the_log();
         }
     }
 
@@ -93,26 +75,31 @@ impl Writer {
         }
     }
 
-    /// One transaction for all of them, and another one for those that an effect has taken along in its fall.
+    /// One transaction for all of them. If it fails, nobody has had a word.
     fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+        // An operation hardly ever fails on its own account, so that it is not worth a savepoint for each. Only what cannot
+        // be done again must not be taken back with the others.
+        let mut alone = jobs.iter().any(|job| job.is_effect());
         while !jobs.is_empty() {
-            jobs = self.commit_once(jobs);
+            jobs = self.commit_once(jobs, alone);
+            alone = true;
         }
     }
 
-    /// An operation that fails on its own account is taken back alone; if the transaction fails nobody has had a word.
-    /// Returns what is to be tried again.
-    fn commit_once(&mut self, jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+    /// Returns what is to be tried again. With `alone`, what fails on its own account is taken back alone.
+    fn commit_once(&mut self, jobs: Vec<Box<dyn Job>>, alone: bool) -> Vec<Box<dyn Job>> {
         let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(jobs.len());
         let mut rest = jobs.into_iter();
         let fate = self.storage.transact(&self.policy, |connection, books| {
             for mut job in rest.by_ref() {
-                let result = books
-                    .control("SAVEPOINT mrtr_operation")
-                    .and_then(|()| job.run(books));
+                let result = if alone {
+                    run_alone(&mut *job, books)
+                } else {
+                    job.run(books)
+                };
                 match result {
                     Ok(()) => done.push(job),
-                    Err(fault) if fault.concerns_one() && take_back(connection, books) => {
+                    Err(fault) if alone && fault.concerns_one() && take_back(connection, books) => {
                         job.answer(Err(fault));
                     }
                     Err(fault) => {
@@ -120,35 +107,26 @@ impl Writer {
                         return Err(fault);
                     }
                 }
-                books.control("RELEASE mrtr_operation")?;
             }
-            // What a claim added pays for what may go. A settlement removes nothing, least of all its own row.
-            let most = books.added().saturating_mul(SWEPT_PER_ROW);
-            if most > 0 {
-                books.sweep(Kind::Round, most)?;
-                books.sweep(Kind::Step, most)?;
-                books.sweep(Kind::Note, most)?;
-                books.sweep_counts(most)?;
-            }
-            Ok(())
+            books.pay()
         });
         if let Err(fault) = &fate {
-            tracing::warn!(operations = done.len(), %fault, "the ledger gives no word");
+            // An effect has ended the transaction, or left something in it that SQLite refuses to commit (a deferred
+            // foreign key, say): the operations that were rolled back with it go again without it. Or one operation has
+            // failed on its own account, and nobody knows whether the others would.
+            let effects = matches!(fault, Fault::Ended) || fault.concerns_one();
+            let again = effects && (!alone || done.iter().any(|job| job.has_run()));
+            tracing::warn!(operations = done.len(), again, %fault, "a commit of the ledger has failed");
+            if again {
+                let (gone, again): (Vec<_>, Vec<_>) =
+                    done.into_iter().partition(|job| job.has_run());
+                for job in gone {
+                    job.answer(fate.clone());
+                }
+                return again.into_iter().chain(rest).collect();
+            }
         } else {
             tracing::trace!(operations = done.len(), "committed");
-        }
-        let effects = done.iter().any(|job| job.has_run());
-        if let Err(fault) = &fate
-            && effects
-            && (matches!(fault, Fault::Ended) || fault.concerns_one())
-        {
-            // An effect has ended the transaction, or left something in it that SQLite refuses to commit (a deferred
-            // foreign key, say). The operations that were rolled back with it go again without it.
-            let (gone, again): (Vec<_>, Vec<_>) = done.into_iter().partition(|job| job.has_run());
-            for job in gone {
-                job.answer(fate.clone());
-            }
-            return again.into_iter().chain(rest).collect();
         }
         for job in done.into_iter().chain(rest) {
             job.answer(fate.clone());
@@ -156,16 +134,16 @@ impl Writer {
         Vec::new()
     }
 
-    /// One batch of the first purge that waits.
-    fn purge_some(&mut self) {
+    /// A portion for the first purge that waits.
+    fn purge_some(&mut self, portion: Portion) {
         let Some(mut purge) = self.purges.pop_front() else {
             return;
         };
         let swept = self.storage.transact(&self.policy, |_, books| {
-            let rounds = books.sweep(Kind::Round, PURGE_BATCH)?;
-            let steps = books.sweep(Kind::Step, PURGE_BATCH)?;
-            let notes = books.sweep(Kind::Note, PURGE_BATCH)?;
-            let counts = books.sweep_counts(PURGE_BATCH)?;
+            let rounds = books.sweep(Kind::Round, portion)?;
+            let steps = books.sweep(Kind::Step, portion)?;
+            let notes = books.sweep(Kind::Note, portion)?;
+            let counts = books.sweep_counts(portion)?;
             Ok((rounds, steps, notes, counts))
         });
         match swept {
@@ -173,7 +151,7 @@ impl Writer {
                 purge.purged.rounds += rounds;
                 purge.purged.steps += steps;
                 purge.purged.notes += notes;
-                if rounds.max(steps).max(notes).max(counts) >= PURGE_BATCH as u64 {
+                if rounds.max(steps).max(notes).max(counts) >= portion.rows() {
                     self.purges.push_front(purge);
                 } else {
                     _ = purge.reply.send(Ok(purge.purged));
@@ -187,10 +165,21 @@ impl Writer {
     }
 }
 
+/// Runs an operation so that it can be taken back.
+fn run_alone(job: &mut dyn Job, books: &Books<'_>) -> Result<(), Fault> {
+    books.control("SAVEPOINT mrtr_operation")?;
+    job.run(books)?;
+    // Counts that wait to be written would not be taken back with the rest.
+    books.write_counts()?;
+    books.control("RELEASE mrtr_operation")
+}
+
 /// Whether what the operation did is undone, and the transaction still there for the others.
 fn take_back(connection: &Connection, books: &Books<'_>) -> bool {
     books.forget();
-    !connection.is_autocommit() && books.control("ROLLBACK TO mrtr_operation").is_ok()
+    !connection.is_autocommit()
+        && books.control("ROLLBACK TO mrtr_operation").is_ok()
+        && books.control("RELEASE mrtr_operation").is_ok()
 }
 
 #[cfg(test)]

@@ -23,11 +23,15 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock::at(1_000_000));
         let policy = Policy {
             clock: clock.clone(),
-            limits: Limits::default(),
+            limits,
             retention: MIN_RETENTION,
             guard: Guard::default(),
         };
@@ -185,6 +189,109 @@ fn an_operation_that_fails_alone_is_taken_back_alone() {
     assert_eq!(desk.claim(&desk.round(2)).unwrap(), Claimed::First);
 }
 
+/// What was taken back is not counted, and what was not is.
+#[test]
+fn what_is_taken_back_does_not_count() {
+    let mut desk = Desk::with(Limits {
+        rows_per_account: 3,
+        ..Limits::NONE
+    });
+    let claims: Vec<Claim> = (0..6).map(|number| desk.round(number)).collect();
+    let claim = |number: usize| -> Work<Claimed> {
+        let claim = claims[number].clone();
+        Box::new(move |books| books.claim(&claim))
+    };
+    let fails = |number: usize| -> Work<Claimed> {
+        let claim = claims[number].clone();
+        Box::new(move |books| {
+            books.claim(&claim)?;
+            Err(Fault::Other(Arc::new(std::io::Error::other("alone"))))
+        })
+    };
+    let answers = desk.together(vec![fails(0), claim(1), fails(2), claim(3), fails(4)]);
+    assert!(matches!(
+        answers[..],
+        [
+            Err(_),
+            Ok(Claimed::First),
+            Err(_),
+            Ok(Claimed::First),
+            Err(_)
+        ]
+    ));
+    assert_eq!(desk.claim(&claims[5]).unwrap(), Claimed::First);
+    assert_eq!(desk.claim(&claims[0]).unwrap(), Claimed::Full);
+    // A commit that fails takes all of it back.
+    let mut desk = Desk::with(Limits {
+        rows_per_account: 1,
+        ..Limits::NONE
+    });
+    let first = desk.round(0);
+    let breaks: Work<Claimed> = Box::new(|_| Err(Fault::Busy));
+    let claims: Work<Claimed> = Box::new({
+        let first = first.clone();
+        move |books| books.claim(&first)
+    });
+    assert!(
+        desk.together(vec![claims, breaks])
+            .iter()
+            .all(Result::is_err)
+    );
+    assert_eq!(desk.claim(&desk.round(1)).unwrap(), Claimed::First);
+    assert_eq!(desk.claim(&first).unwrap(), Claimed::Full);
+}
+
+/// What an operation of a batch adds, the next one counts: rows, bytes, and no longer when their minute is over.
+#[test]
+fn a_batch_counts_what_it_adds() {
+    let mut desk = Desk::with(Limits {
+        rows_per_account: 3,
+        bytes_per_account: 10,
+        ..Limits::NONE
+    });
+    let rounds: Vec<Claim> = (0..5).map(|number| desk.round(number)).collect();
+    let claim = |number: usize| -> Work<Claimed> {
+        let claim = rounds[number].clone();
+        Box::new(move |books| books.claim(&claim))
+    };
+    let answers = desk.together(vec![claim(0), claim(1), claim(2), claim(3)]);
+    let answers: Vec<Claimed> = answers.into_iter().map(Result::unwrap).collect();
+    let (first, full) = (Claimed::First, Claimed::Full);
+    assert_eq!(
+        answers,
+        [first.clone(), first.clone(), first.clone(), full.clone()]
+    );
+
+    let mut desk = Desk::with(Limits {
+        bytes_per_account: 10,
+        ..Limits::NONE
+    });
+    let (one, two, clock) = (desk.round(0), desk.round(1), desk.clock.clone());
+    let later = RowKey {
+        expiry: Timestamp::from_millis(20_000_000),
+        ..two.key
+    };
+    let settle = {
+        let one = one.clone();
+        move |books: &Books<'_>| {
+            books.settle(&one.key, &one.token, &Settlement::Outcome(vec![1; 10]))
+        }
+    };
+    let answers = desk.together::<Claimed>(vec![Box::new(move |books| {
+        assert_eq!(books.claim(&one)?, Claimed::First);
+        assert_eq!(settle(books)?, Settled::Stored);
+        assert_eq!(books.claim(&two)?, Claimed::Full);
+        clock.set(Timestamp::from_millis(10_000_000));
+        let mut two = two.clone();
+        two.key = later;
+        books.claim(&two)
+    })]);
+    assert_eq!(
+        answers.into_iter().map(Result::unwrap).collect::<Vec<_>>(),
+        [first]
+    );
+}
+
 /// What one operation of a batch changes, the next one sees: an epoch, and a mark.
 #[test]
 fn a_batch_sees_its_own_changes() {
@@ -205,7 +312,7 @@ fn a_batch_sees_its_own_changes() {
             move |books| {
                 // Ten hours on, a purge; and the clock put right.
                 clock.advance(Duration::from_secs(36_000));
-                assert_eq!(books.sweep(Kind::Round, 10)?, 1);
+                assert_eq!(books.sweep(Kind::Round, Portion::Small)?, 1);
                 clock.set(Timestamp::from_millis(1_000_000));
                 books.claim(&two)
             }

@@ -15,4 +15,5 @@ mod effects;
 mod faults;
 mod files;
 mod processes;
+mod sharing;
 mod suite;
