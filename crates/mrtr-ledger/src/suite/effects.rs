@@ -15,7 +15,16 @@ use crate::{Conclusion, LedgerFuture, Performed};
 #[macro_export]
 macro_rules! effects_suite {
     ($make:expr) => {
-        $crate::__effects_suite_test! { $make;
+        $crate::__effects_suite_cases! { [$crate::__effects_suite_test] $make }
+    };
+}
+
+/// Every case of the suite, handed to a macro of the form `name!(factory; case, ..)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __effects_suite_cases {
+    ([$($with:tt)+] $make:expr) => {
+        $($with)+! { $make;
             effect_and_outcome_are_there_together,
             a_failed_effect_leaves_its_outcome_alone,
             a_released_step_leaves_nothing,

@@ -1,0 +1,25 @@
+#![forbid(unsafe_code)]
+#![doc = include_str!("docs/map.md")]
+
+mod books;
+mod builder;
+mod counting;
+mod fault;
+mod ledger;
+mod perform;
+mod pool;
+mod schema;
+mod session;
+mod sql;
+mod sweep;
+mod totals;
+
+pub use builder::{Builder, OpenError};
+pub use ledger::PostgresLedger;
+
+/// The driver whose [`Config`](tokio_postgres::Config) and transactions are used.
+pub use tokio_postgres;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
