@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use mrtr_ledger::Rows;
 
-use crate::books::{Books, unsigned};
+use crate::books::Books;
+use crate::columns::unsigned;
 use crate::fault::Fault;
 use crate::ledger::Inner;
 

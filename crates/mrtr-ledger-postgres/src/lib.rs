@@ -3,15 +3,18 @@
 
 mod books;
 mod builder;
+mod columns;
 mod counting;
 mod fault;
 mod ledger;
 mod perform;
 mod pool;
+mod rows;
 mod schema;
 mod session;
 mod sql;
 mod sweep;
+mod taking;
 mod totals;
 
 pub use builder::{Builder, OpenError};

@@ -18,12 +18,13 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::PostgresLedger;
-use crate::books::{Books, Taken, Taking};
+use crate::books::Books;
 use crate::fault::Fault;
 use crate::ledger::{Inner, PAUSE, carried};
 use crate::pool::Lent;
 use crate::session::{Session, Warnings};
 use crate::sql::Statements;
+use crate::taking::{Taken, Taking};
 
 /// The name of the savepoint behind which an effect is.
 const SAVEPOINT: &str = "mrtr_effect";

@@ -6,10 +6,9 @@ use mrtr_ledger::tally;
 use mrtr_ledger::{Kind, Purged};
 use mrtr_state::{Epoch, Timestamp};
 
-use crate::books::{Books, int, number, signed, unsigned};
+use crate::books::{Books, Result};
+use crate::columns::{int, number, signed, unsigned};
 use crate::fault::{Blob, Fault};
-
-type Result<T> = std::result::Result<T, Fault>;
 
 /// How many rows go in one statement. Claims go on meanwhile: nothing that they want is held.
 const BATCH: i64 = 1_000;
