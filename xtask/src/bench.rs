@@ -1,7 +1,6 @@
 //! `cargo xtask bench`: builds a measurement in release mode and hands over to it.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::cargo::{self, cargo};
@@ -41,14 +40,7 @@ fn ledger(args: &[String]) -> Result<(), Failure> {
     build.stdout(Stdio::null());
     cargo::run(build, "mend what the compiler reports above")?;
 
-    let target = cargo::text(&metadata, "target_directory")
-        .map(PathBuf::from)
-        .ok_or_else(|| {
-            Failure::failed(
-                "`cargo metadata` names no target directory",
-                "is this cargo 1.89 or newer?",
-            )
-        })?;
+    let target = cargo::target(&metadata)?;
     let program = target
         .join("release/examples")
         .join(format!("bench{}", std::env::consts::EXE_SUFFIX));
@@ -59,20 +51,5 @@ fn ledger(args: &[String]) -> Result<(), Failure> {
         .args(args)
         .current_dir(cargo::root());
     cargo::without_run_variables(&mut bench);
-    let line = cargo::shown(&bench);
-    let status = bench.status().map_err(|error| {
-        Failure::failed(
-            format!("`{line}` could not be started: {error}"),
-            "was it built?",
-        )
-    })?;
-    match status.code() {
-        Some(0) => Ok(()),
-        // The program has said what is wrong.
-        Some(code) => Err(Failure::Exit(u8::try_from(code).unwrap_or(1))),
-        None => Err(Failure::failed(
-            format!("`{line}` was ended by a signal ({status})"),
-            "run it again; if it happens again, run it alone from the line above",
-        )),
-    }
+    cargo::hand_over(bench)
 }

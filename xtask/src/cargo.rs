@@ -69,6 +69,33 @@ pub(crate) fn output(mut command: Command, next: &str) -> Result<(ExitStatus, St
     Ok((output.status, text))
 }
 
+/// Hands over to a program that says itself what is wrong: its exit code is ours.
+pub(crate) fn hand_over(mut command: Command) -> Result<(), Failure> {
+    let line = shown(&command);
+    let status = command
+        .status()
+        .map_err(|error| not_started(&line, &error))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Failure::Exit(u8::try_from(code).unwrap_or(1))),
+        None => Err(Failure::failed(
+            format!("`{line}` was ended by a signal ({status})"),
+            "run it again; if it happens again, run it alone from the line above",
+        )),
+    }
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target(metadata: &Value) -> Result<PathBuf, Failure> {
+    let target = text(metadata, "target_directory").map(PathBuf::from);
+    target.ok_or_else(|| {
+        Failure::failed(
+            "`cargo metadata` names no target directory",
+            "is this cargo 1.89 or newer?",
+        )
+    })
+}
+
 /// A command as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());

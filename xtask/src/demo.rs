@@ -1,9 +1,9 @@
 //! `cargo xtask demo`: builds the example servers and hands over to the driver, `examples/demo`.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::cargo::{self, Member, cargo};
+use crate::chaos;
 use crate::failure::Failure;
 
 /// The package that plays the cases.
@@ -11,22 +11,7 @@ const DRIVER: &str = "demo";
 
 /// Builds what the demo needs and runs it with the user's arguments; stdout is the driver's alone.
 pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
-    let mut driver = prepare(args)?;
-    let line = cargo::shown(&driver);
-    let status = driver.status().map_err(|error| {
-        Failure::failed(
-            format!("`{line}` could not be started: {error}"),
-            "`cargo build -p demo` shows whether it was built",
-        )
-    })?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(code) => Err(Failure::Exit(u8::try_from(code).unwrap_or(1))),
-        None => Err(Failure::failed(
-            format!("`{line}` was ended by a signal ({status})"),
-            "run it again; if it happens again, run it alone from the line above",
-        )),
-    }
+    cargo::hand_over(prepare(args)?)
 }
 
 /// Builds the examples and returns the driver's command, ready to start.
@@ -43,14 +28,7 @@ pub(crate) fn prepare(args: &[String]) -> Result<Command, Failure> {
     build.stdout(Stdio::null());
     cargo::run(build, "mend what the compiler reports above")?;
 
-    let target = cargo::text(&metadata, "target_directory")
-        .map(PathBuf::from)
-        .ok_or_else(|| {
-            Failure::failed(
-                "`cargo metadata` names no target directory",
-                "is this cargo 1.89 or newer?",
-            )
-        })?;
+    let target = cargo::target(&metadata)?;
     let binaries = target.join("debug");
     let mut driver =
         Command::new(binaries.join(format!("{DRIVER}{}", std::env::consts::EXE_SUFFIX)));
@@ -63,11 +41,12 @@ pub(crate) fn prepare(args: &[String]) -> Result<Command, Failure> {
     Ok(driver)
 }
 
-/// The examples that are programs, the driver among them.
+/// The examples that are programs, the driver among them, but for the one that has a command of its own.
 fn servers(members: &[Member]) -> Result<Vec<String>, Failure> {
     let packages: Vec<String> = members
         .iter()
         .filter(|member| member.folder.starts_with("examples/") && member.has_binary)
+        .filter(|member| member.name != chaos::PACKAGE)
         .map(|member| member.name.clone())
         .collect();
     if packages.iter().any(|name| name == DRIVER) {
@@ -99,6 +78,7 @@ mod tests {
             member("xtask", "xtask", true),
             member("expenses", "examples/expenses", true),
             member("shared", "examples/shared", false),
+            member("chaos", "examples/chaos", true),
             member("demo", "examples/demo", true),
         ];
         assert_eq!(servers(&members).unwrap(), ["expenses", "demo"]);

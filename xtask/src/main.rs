@@ -1,11 +1,11 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `chaos`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `suite` (the command `test`),
-//! `postgres` and `ci`
-//! start other programs, cargo's through [`cargo`]; `tidy` only reads.
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `chaos`,
+//! `suite` (the command `test`), `postgres` and `ci` start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod bench;
 mod cargo;
+mod chaos;
 mod ci;
 mod conformance;
 mod demo;
@@ -31,6 +31,9 @@ cargo xtask COMMAND
                                 --json      one JSON object with the totals of each leg on stdout, nothing else there
                                 --leg LEG   one leg alone; `conformance --help` names them
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
+  chaos [--minutes N] [--seed S] [--sabotage] [--json]
+                              servers that are killed, stalled and misled while clients retry, fork and replay, and what
+                              the effects' own record says of it; `chaos --help` says more
   test                        unit, integration and doc tests of the whole workspace, then tidy; what needs
                               PostgreSQL gets a server of its own
   mutants [--json] [PACKAGE]..
@@ -58,6 +61,7 @@ enum Action<'a> {
     Demo(&'a [String]),
     Conformance(&'a [String]),
     Bench(&'a [String]),
+    Chaos(&'a [String]),
     Mutants(&'a [String]),
     Postgres(&'a [String]),
     Test,
@@ -75,6 +79,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "demo" => return Ok(Action::Demo(rest)),
         "conformance" => return Ok(Action::Conformance(rest)),
         "bench" => return Ok(Action::Bench(rest)),
+        "chaos" => return Ok(Action::Chaos(rest)),
         "mutants" => return Ok(Action::Mutants(rest)),
         "postgres" => return Ok(Action::Postgres(rest)),
         "test" => Action::Test,
@@ -82,7 +87,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, bench, mutants, test, postgres, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, bench, chaos, mutants, test, postgres, tidy and ci"
             )));
         }
     };
@@ -101,6 +106,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Demo(args) => demo::run(args),
         Action::Conformance(args) => conformance::run(args),
         Action::Bench(args) => bench::run(args),
+        Action::Chaos(args) => chaos::run(args),
         Action::Mutants(args) => mutants::run(args),
         Action::Postgres(args) => postgres::run(args),
         Action::Test => suite::run(),

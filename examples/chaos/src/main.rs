@@ -1,0 +1,241 @@
+//! Servers on one ledger, and everything that goes wrong: clients that retry, fork, replay and lose responses, servers
+//! that are killed, stopped, stalled and misled about the time, a ledger that has no word, and a purge all the while. At
+//! the end the effects' own record is held against what was acknowledged.
+//!
+//! ```text
+//! cargo xtask chaos                    two minutes
+//! cargo xtask chaos --minutes 0.5 --seed 7
+//! cargo xtask chaos --sabotage         ledgers that break a promise each: the checker must notice
+//! ```
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`plan`] | what is to go wrong and when, drawn from a seed |
+//! | [`server`] | a server of the fleet: `chaos serve` is started by the driver |
+//! | [`driver`] | a run: servers, clients, faults |
+//! | [`trace`], [`history`] | what servers and clients wrote down |
+//! | [`checker`] | what is made of it |
+//! | [`report`] | how it is told |
+//! | [`catalogue`], [`terms`] | the tools, and the times that all go by |
+
+mod catalogue;
+mod checker;
+mod driver;
+mod history;
+mod options;
+mod plan;
+mod report;
+mod server;
+mod terms;
+mod trace;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stage::arguments::{Arguments, UsageError};
+use tracing_subscriber::EnvFilter;
+
+use crate::checker::{Findings, Promise};
+use crate::driver::{Failure, Run};
+use crate::options::Options;
+use crate::plan::Tempers;
+use crate::report::Counts;
+use crate::server::sabotage::Sabotage;
+
+/// How long a sabotaged run lasts.
+const SABOTAGED: Duration = Duration::from_secs(12);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let serves = arguments.first().is_some_and(|word| word == "serve");
+    if serves {
+        arguments.remove(0);
+    }
+    let arguments = Arguments::of(arguments);
+    let outcome = match serves {
+        true => serve(arguments).await,
+        false => drive(arguments).await,
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(Ended::Usage(UsageError::Help)) => {
+            _ = io::stdout().write_all(options::HELP.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(Ended::Usage(error)) => {
+            eprintln!("chaos: {error}");
+            ExitCode::from(2)
+        }
+        Err(Ended::Failure(failure)) => {
+            eprintln!("chaos: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why there is nothing to tell.
+enum Ended {
+    Usage(UsageError),
+    Failure(Failure),
+}
+
+impl From<UsageError> for Ended {
+    fn from(error: UsageError) -> Self {
+        Self::Usage(error)
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+async fn serve(arguments: Arguments) -> Result<ExitCode, Ended> {
+    // What a server would say in its log is what is done to it here; `RUST_LOG` shows it all the same.
+    let filter = EnvFilter::builder()
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::OFF.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+    server::run(server::Options::take(arguments)?).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn drive(arguments: Arguments) -> Result<ExitCode, Ended> {
+    let options = Options::take(arguments)?;
+    let told = match options.sabotage {
+        true => sabotage(&options).await?,
+        false => play(&options).await?,
+    };
+    if options.json {
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{}", told.json).map_err(Failure::from)?;
+    }
+    Ok(match told.ok {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// What came of all runs.
+struct Told {
+    ok: bool,
+    json: Value,
+}
+
+async fn play(options: &Options) -> Result<Told, Failure> {
+    let Options { seed, length, .. } = *options;
+    say(
+        options,
+        &format!("SQLite, {} s, seed {seed}", length.as_secs_f64()),
+    )?;
+    let history = driver::run(Run {
+        seed,
+        length,
+        tempers: Tempers::WILD,
+        calm: driver::CALM,
+        sabotage: None,
+    })
+    .await?;
+    let findings = checker::check(&history);
+    let counts = Counts::of(&history, &findings);
+    say(options, &format!("\n{counts}"))?;
+    say(options, &report::violations(&history, &findings))?;
+    let ok = findings.violations.is_empty();
+    let verdict = match ok {
+        true => "  Every promise was kept.",
+        false => "  NOT every promise was kept.",
+    };
+    say(options, verdict)?;
+    Ok(Told {
+        ok,
+        json: json!({
+            "seed": seed,
+            "seconds": length.as_secs_f64(),
+            "counts": counts.to_json(),
+            "violations": broken(&findings),
+            "ok": ok,
+        }),
+    })
+}
+
+/// Runs on ledgers that break a promise, of which the checker must notice every one.
+async fn sabotage(options: &Options) -> Result<Told, Failure> {
+    let mut told = Told {
+        ok: true,
+        json: Value::Null,
+    };
+    let mut rows = Vec::new();
+    for how in Sabotage::ALL {
+        let tempers = match how {
+            Sabotage::PurgeByNow => Tempers::UNTIMELY,
+            _ => Tempers::WILD,
+        };
+        let history = driver::run(Run {
+            seed: options.seed,
+            length: SABOTAGED,
+            tempers,
+            calm: Duration::from_secs(3),
+            sabotage: Some(how),
+        })
+        .await?;
+        let findings = checker::check(&history);
+        let broken = broken(&findings);
+        let found = noticed(how, &findings);
+        told.ok &= found;
+        let word = if found { "found" } else { "NOT FOUND" };
+        let broken_words: Vec<String> = broken
+            .iter()
+            .map(|(promise, n)| format!("{n} × {promise}"))
+            .collect();
+        say(
+            options,
+            &format!("  {how:<15} {word}: {}", broken_words.join("; ")),
+        )?;
+        if let Some(first) = findings.violations.first() {
+            let what: String = first.what.chars().take(160).collect();
+            say(
+                options,
+                &format!("  {:<15} flow {}: {what}", "", first.flow),
+            )?;
+        }
+        rows.push(json!({ "sabotage": how.to_string(), "found": found, "broken": broken }));
+    }
+    told.json = json!({ "seed": options.seed, "sabotage": rows, "ok": told.ok });
+    Ok(told)
+}
+
+/// Whether the promise that this breaks was seen to be broken.
+fn noticed(how: Sabotage, findings: &Findings) -> bool {
+    let breaks: &[Promise] = match how {
+        Sabotage::AlwaysFirst => &[Promise::AtMostOnce],
+        Sabotage::SkippedSettle => &[Promise::SameResult],
+        Sabotage::PurgeByNow => &[Promise::SameResult, Promise::JustRefusal],
+    };
+    let mut violations = findings.violations.iter();
+    violations.any(|violation| breaks.contains(&violation.promise))
+}
+
+/// Violations by promise.
+fn broken(findings: &Findings) -> BTreeMap<String, u64> {
+    let mut broken: BTreeMap<String, u64> = BTreeMap::new();
+    for violation in &findings.violations {
+        *broken.entry(violation.promise.to_string()).or_default() += 1;
+    }
+    broken
+}
+
+/// Says it to people; with `--json` there are none.
+fn say(options: &Options, text: &str) -> Result<(), Failure> {
+    if options.json || text.is_empty() {
+        return Ok(());
+    }
+    Ok(writeln!(io::stdout().lock(), "{text}")?)
+}

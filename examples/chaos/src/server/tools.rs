@@ -1,0 +1,191 @@
+//! What the tools do. Each puts its steps where a fault can hurt in another way.
+
+use std::time::Duration;
+
+use mrtr_server::{Answer, Args, DurableFlow, Form, ServerBuilder, State, ToolError, tool};
+use tokio::time::{sleep, timeout};
+
+use crate::catalogue::{Arguments, Choice, Said, Tool};
+use crate::server::record::{Book, Order};
+
+/// Puts the tools on a server.
+pub(crate) fn all(server: ServerBuilder, book: Book) -> ServerBuilder {
+    let server = server.state(book);
+    Tool::ALL.into_iter().fold(server, |server, which| {
+        let name = which.name();
+        server.tool(match which {
+            Tool::Pay => tool(name, pay),
+            Tool::Pair => tool(name, pair),
+            Tool::Stages => tool(name, stages),
+            Tool::Quote => tool(name, quote),
+            Tool::Eager => tool(name, eager),
+            Tool::Hasty => tool(name, hasty),
+        })
+    })
+}
+
+async fn pay(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    if body.asks("confirm").await {
+        body.works().await;
+        body.takes("pay").await?;
+    }
+    Ok(body.said.to_text())
+}
+
+async fn pair(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    if body.asks("confirm").await {
+        body.works().await;
+        body.takes("reserve").await?;
+        body.takes_and_may_fail("charge").await?;
+    }
+    Ok(body.said.to_text())
+}
+
+async fn stages(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    if body.asks("first").await {
+        body.works().await;
+        body.takes("first").await?;
+        if body.asks("second").await {
+            body.takes_and_may_fail("second").await?;
+        }
+    }
+    Ok(body.said.to_text())
+}
+
+async fn quote(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    // Another one whenever it is computed: what was shown is what is charged, or somebody notices.
+    let price = flow.memo("price", async || fastrand::u32(..)).await;
+    body.said.price = Some(price);
+    if body.asks("confirm").await {
+        body.works().await;
+        body.takes("pay").await?;
+    }
+    Ok(body.said.to_text())
+}
+
+async fn eager(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    body.takes("hold").await?;
+    if body.asks("confirm").await {
+        body.works().await;
+        body.takes("pay").await?;
+    }
+    Ok(body.said.to_text())
+}
+
+async fn hasty(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let patience = Duration::from_millis(call.patience.into());
+    let mut body = Body::new(call, &flow, &book);
+    if body.asks("first").await {
+        match timeout(patience, body.takes("pay")).await {
+            Ok(taken) => taken?,
+            // Whether it was paid is not known any more, unless it was not even begun.
+            Err(_) => book.cut(body.call.flow, "pay")?,
+        }
+        body.asks("second").await;
+    }
+    Ok(body.said.to_text())
+}
+
+/// A body that runs: what it was called with, and what it can say so far.
+struct Body<'a> {
+    call: Arguments,
+    flow: &'a DurableFlow,
+    book: &'a Book,
+    said: Said,
+}
+
+impl<'a> Body<'a> {
+    fn new(call: Arguments, flow: &'a DurableFlow, book: &'a Book) -> Self {
+        Self {
+            call,
+            flow,
+            book,
+            said: Said::default(),
+        }
+    }
+
+    /// Asks with everything that was said so far in the message. False: the person does not want it.
+    async fn asks(&mut self, key: &'static str) -> bool {
+        let question = Form::<Choice>::new(self.said.to_text());
+        match self.flow.ask(key, question).await {
+            Answer::Accept(Choice { pick }) => {
+                self.said.pick = Some(pick);
+                true
+            }
+            Answer::Decline | Answer::Cancel => false,
+        }
+    }
+
+    async fn works(&self) {
+        pause(self.call.before).await;
+    }
+
+    async fn takes(&mut self, step: &'static str) -> Result<(), ToolError> {
+        self.step(step, false).await
+    }
+
+    async fn takes_and_may_fail(&mut self, step: &'static str) -> Result<(), ToolError> {
+        self.step(step, self.call.fails).await
+    }
+
+    async fn step(&mut self, step: &'static str, fails: bool) -> Result<(), ToolError> {
+        let Self {
+            call, book, said, ..
+        } = &*self;
+        let order = Order {
+            flow: call.flow,
+            step,
+            pick: said.pick,
+            price: said.price,
+        };
+        let entry = self
+            .flow
+            .once(step, async || {
+                pause(call.inside).await;
+                let entry = book.perform(order).await?;
+                pause(call.after).await;
+                if fails {
+                    let mut said = said.clone();
+                    said.steps.insert(step.to_owned(), entry);
+                    return Err(ToolError::text(said.to_text()));
+                }
+                Ok(entry)
+            })
+            .await?;
+        self.said.steps.insert(step.to_owned(), entry);
+        Ok(())
+    }
+}
+
+async fn pause(millis: u32) {
+    sleep(Duration::from_millis(millis.into())).await;
+}
