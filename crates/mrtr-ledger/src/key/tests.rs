@@ -135,6 +135,17 @@ fn debug_does_not_leak() {
         "Settled(11 bytes) Settled(11 bytes)"
     );
     let kept = crate::Kept::Before(b"SECRET-4711".to_vec());
+    let note = crate::Note::new(
+        key,
+        mrtr_state::Epoch::from_bytes([0; 16]),
+        print,
+        Account::from_bytes([0; 32]),
+        b"SECRET-4711".to_vec(),
+    );
+    assert_eq!(
+        format!("{note:?}"),
+        "Note { key: RowKey(42 efefefef..), under_round: None, bytes: 11, .. }"
+    );
     let conclusion = crate::Conclusion::Commit(b"SECRET-4711".to_vec());
     assert_eq!(
         format!("{kept:?} {conclusion:?}"),

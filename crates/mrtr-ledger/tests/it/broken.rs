@@ -36,6 +36,8 @@ enum Fault {
     KeepsNothing,
     KeepsWithoutOwner,
     KeepsWithoutEpoch,
+    /// No fault of the contract's: it says of itself that it outlives the process.
+    Lasts,
 }
 
 #[derive(Debug)]
@@ -185,7 +187,7 @@ impl Ledger for Broken {
     }
 
     fn survives_restart(&self) -> bool {
-        false
+        self.fault == Fault::Lasts
     }
 
     fn as_any(&self) -> &dyn std::any::Any {
@@ -431,4 +433,21 @@ async fn a_ledger_that_keeps_notes_badly_fails() {
         &["a_note_of_another_epoch_is_stale"],
     )
     .await;
+}
+
+/// Behind an `Arc` it is the same ledger, in what it says of itself too.
+#[test]
+fn a_shared_ledger_is_the_ledger() {
+    for (fault, lasts) in [(Fault::Lasts, true), (Fault::None, false)] {
+        let setup = Setup {
+            clock: Arc::new(Frozen(Timestamp::from_millis(1))),
+            limits: Limits::NONE,
+            retention: Duration::from_secs(60),
+        };
+        let shared = Arc::new(Broken::new(setup, fault));
+        let ledger: Box<dyn Ledger> = Box::new(Arc::clone(&shared));
+        assert_eq!(ledger.survives_restart(), lasts);
+        let inside = ledger.as_any().downcast_ref::<Broken>().unwrap();
+        assert!(std::ptr::eq(inside, shared.as_ref()));
+    }
 }
