@@ -217,8 +217,11 @@ impl<'a> Books<'a> {
     pub(crate) fn rotate_epoch(&self) -> Result<Epoch> {
         let epoch = Epoch::generate()?;
         self.known.set_head(None);
-        self.cached("UPDATE ledger SET epoch = ?1")?
-            .execute(params![epoch.as_bytes()])?;
+        // What the marks guard belonged to flows of the epoch that ends.
+        self.cached(
+            "UPDATE ledger SET epoch = ?1, rounds_mark = NULL, steps_mark = NULL, notes_mark = NULL",
+        )?
+        .execute(params![epoch.as_bytes()])?;
         Ok(epoch)
     }
 

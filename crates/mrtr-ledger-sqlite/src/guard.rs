@@ -57,6 +57,10 @@ struct Flags {
 impl Guard {
     /// Puts it before a connection, for as long as that lives.
     pub(crate) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        // SQLite ends a transaction by itself too (`ON CONFLICT ROLLBACK`, a full disk). An effect that does not look and
+        // writes on would then commit each statement by itself, without its claim: every such commit is a rollback.
+        let flags = Arc::clone(&self.flags);
+        connection.commit_hook(Some(move || flags.effect.load(Ordering::Relaxed)))?;
         let flags = Arc::clone(&self.flags);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             // The ledger's own statements are known, and nobody else's run at any other time.
@@ -129,7 +133,6 @@ fn is_allowed(action: &AuthAction<'_>) -> bool {
         AuthAction::Insert { table_name }
         | AuthAction::Update { table_name, .. }
         | AuthAction::Delete { table_name }
-        | AuthAction::AlterTable { table_name, .. }
         | AuthAction::Analyze { table_name }
         | AuthAction::CreateTable { table_name }
         | AuthAction::CreateTempTable { table_name }
@@ -137,6 +140,11 @@ fn is_allowed(action: &AuthAction<'_>) -> bool {
         | AuthAction::DropTempTable { table_name }
         | AuthAction::CreateVtable { table_name, .. }
         | AuthAction::DropVtable { table_name, .. } => is_theirs(table_name),
+        // The new name is not told, and a temporary table hides one of the same name in the file.
+        AuthAction::AlterTable {
+            database_name,
+            table_name,
+        } => !database_name.eq_ignore_ascii_case("temp") && is_theirs(table_name),
         AuthAction::CreateView { view_name }
         | AuthAction::CreateTempView { view_name }
         | AuthAction::DropView { view_name }

@@ -79,8 +79,9 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     /// No word. No flow that uses the ledger may be opened.
     fn epoch(&self) -> LedgerFuture<'_, Epoch>;
 
-    /// Draws a new epoch. Every flow that is open becomes `StaleEpoch`. To be done after a restore from a backup or a
-    /// failover that may have lost rows, before any server connects.
+    /// Draws a new epoch, and forgets the marks. Every flow that is open becomes `StaleEpoch`. To be done after a restore from
+    /// a backup or a failover that may have lost rows, before any server connects; and when a clock that ran ahead has had
+    /// rows removed that had not expired, so that their kind's mark now refuses whatever expires sooner.
     ///
     /// # Errors
     /// No word. The epoch may or may not have changed; rotate again.

@@ -383,7 +383,12 @@ impl Ledger for MemoryLedger {
     fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
         Box::pin(async move {
             let epoch = Epoch::generate()?;
-            self.books()?.epoch = epoch;
+            let mut books = self.books()?;
+            books.epoch = epoch;
+            // What the marks guard belonged to flows of the epoch that ends.
+            for kind in [Kind::Round, Kind::Step, Kind::Note] {
+                books.shelf_mut(kind).mark = None;
+            }
             Ok(epoch)
         })
     }

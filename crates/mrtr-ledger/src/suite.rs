@@ -102,6 +102,7 @@ macro_rules! __ledger_suite_cases {
             steps::a_step_is_one_step_in_every_round,
             epochs::another_epoch_is_stale,
             epochs::a_rotated_epoch_ends_what_was_open,
+            epochs::a_rotated_epoch_forgets_the_marks,
             epochs::two_ledgers_have_two_epochs,
             purges::a_row_expires_when_its_time_has_come,
             purges::rows_stay_through_the_retention,

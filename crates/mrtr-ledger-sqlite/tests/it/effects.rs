@@ -448,3 +448,88 @@ async fn a_caller_that_has_gone_leaves_both_or_neither() {
         Claimed::InProgress { .. }
     ));
 }
+
+/// The same step, by another run.
+fn anew(claim: &Claim) -> Claim {
+    let mut claim = claim.clone();
+    claim.token = Token::generate().unwrap();
+    claim
+}
+
+/// SQLite ends a transaction by itself too. What an effect that did not look writes afterwards is not kept: its claim is
+/// gone, and the next run would write it again.
+#[tokio::test]
+async fn nothing_is_kept_after_the_transaction_is_lost() {
+    let place = Place::new();
+    let ledger = place.open();
+    table(&ledger).await;
+    let unique = "CREATE TABLE orders (number INTEGER PRIMARY KEY ON CONFLICT ROLLBACK) STRICT;
+                  INSERT INTO orders VALUES (1)";
+    let made = ledger.transact(move |db| db.execute_batch(unique)).await;
+    made.unwrap().unwrap();
+    let claim = step(ledger.epoch().await.unwrap(), 1);
+    for _ in 0..2 {
+        let again = anew(&claim);
+        let effect = |db: &Connection| {
+            _ = db.execute("INSERT INTO orders VALUES (1)", []);
+            _ = db.execute("INSERT INTO numbers VALUES (7)", []);
+            db.execute("INSERT INTO numbers VALUES (8)", []).is_ok()
+        };
+        assert!(perform(&ledger, again, effect).await.is_err());
+        let fresh = anew(&claim);
+        assert_eq!(ledger.claim(fresh.clone()).await.unwrap(), Claimed::First);
+        assert!(ledger.release(fresh.key, fresh.token).await.unwrap());
+        let file = Connection::open(place.file()).unwrap();
+        assert_eq!(numbers(&file), [0; 0], "kept without its claim");
+    }
+    let good = |db: &Connection| insert(db, 9);
+    assert!(matches!(
+        perform(&ledger, claim, good).await,
+        Ok(Performed::Ran(()))
+    ));
+    let file = Connection::open(place.file()).unwrap();
+    assert_eq!(numbers(&file), [9]);
+}
+
+/// A statement that is in the cache already is not asked about again; what it commits is rolled back all the same.
+#[tokio::test]
+async fn a_cached_commit_commits_nothing() {
+    let place = Place::new();
+    let ledger = place.open();
+    table(&ledger).await;
+    _ = crate::bench::paid(&ledger, 3).await;
+    let claim = step(ledger.epoch().await.unwrap(), 1);
+    let effect = |db: &Connection| {
+        insert(db, 7);
+        db.prepare_cached("COMMIT")
+            .and_then(|mut commit| commit.execute([]))
+            .is_ok()
+    };
+    assert!(perform(&ledger, claim.clone(), effect).await.is_err());
+    let fresh = anew(&claim);
+    assert_eq!(ledger.claim(fresh).await.unwrap(), Claimed::First);
+    let file = Connection::open(place.file()).unwrap();
+    assert_eq!(numbers(&file), [0; 0]);
+}
+
+/// A temporary table under the name of one of the ledger's would hide it, from this process alone.
+#[tokio::test]
+async fn no_temporary_table_takes_the_place_of_the_ledgers() {
+    let place = Place::new();
+    let ledger = place.open();
+    table(&ledger).await;
+    let epoch = ledger.epoch().await.unwrap();
+    let effect = |db: &Connection| {
+        db.execute_batch("CREATE TEMP TABLE mine (x)").unwrap();
+        let hides = db.execute_batch("ALTER TABLE mine RENAME TO rounds");
+        let alters = db.execute_batch("ALTER TABLE numbers ADD COLUMN note TEXT");
+        (hides.is_err(), alters.is_ok())
+    };
+    let came = perform(&ledger, step(epoch, 1), effect).await;
+    assert!(matches!(came, Ok(Performed::Ran((true, true)))), "{came:?}");
+    let claim = round(epoch, 1);
+    assert_eq!(ledger.claim(claim.clone()).await.unwrap(), Claimed::First);
+    let other = place.open();
+    let told = other.claim(retry(&claim)).await.unwrap();
+    assert!(matches!(told, Claimed::InProgress { .. }), "{told:?}");
+}

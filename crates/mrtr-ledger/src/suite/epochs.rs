@@ -73,6 +73,40 @@ pub async fn a_rotated_epoch_ends_what_was_open(bench: &Bench) {
     );
 }
 
+/// A clock that ran ahead once has had rows removed that expire late, and from then on the mark refuses whatever expires
+/// sooner. A rotation ends that: what was removed belonged to flows that are over with it.
+pub async fn a_rotated_epoch_forgets_the_marks(bench: &Bench) {
+    let mut desk = bench.desk().await;
+    let late = Timestamp::from_millis(START).saturating_add(LIFETIME * 144);
+    let (round, step) = (desk.round(1).expiring(late), desk.step(1).expiring(late));
+    let note = Note {
+        key: key(late, 1),
+        ..desk.note(1, b"a price")
+    };
+    for claim in [&round, &step] {
+        desk.own(claim.clone()).await;
+        assert_eq!(desk.settle(claim, b"paid").await, Settled::Stored);
+    }
+    assert_eq!(desk.keep(&note).await, Kept::Stored);
+    desk.clock.set(late.saturating_add(LIFETIME * 1_000));
+    assert_eq!(desk.purge().await, (1, 1));
+    desk.clock.set(Timestamp::from_millis(START));
+    for claim in [desk.round(2), desk.step(2)] {
+        assert_eq!(desk.claim(&claim).await, Claimed::Expired);
+    }
+    assert_eq!(desk.keep(&desk.note(2, b"")).await, Kept::Expired);
+
+    let epoch = desk.ledger.rotate_epoch().await.expect("a new epoch");
+    for claim in [round.retry(), step.retry(), desk.round(2)] {
+        assert_eq!(desk.claim(&claim).await, Claimed::StaleEpoch, "{claim:?}");
+    }
+    assert_eq!(desk.keep(&note).await, Kept::StaleEpoch);
+    desk.epoch = epoch;
+    desk.own(desk.round(2)).await;
+    desk.own(desk.step(2)).await;
+    assert_eq!(desk.keep(&desk.note(2, b"")).await, Kept::Stored);
+}
+
 /// The epoch also names the ledger.
 pub async fn two_ledgers_have_two_epochs(bench: &Bench) {
     let (one, two) = (bench.desk().await, bench.desk().await);

@@ -16,11 +16,12 @@ pub async fn no_walk_breaks_a_promise(bench: &Bench) {
         for _ in 0..LENGTH {
             walk.take_a_step().await;
         }
-        ran += walk.rows.iter().filter(|row| row.runs > 0).count();
-        settled += walk.rows.iter().filter(|row| row.outcome.is_some()).count();
-        unknown += walk.rows.iter().filter(|row| row.given_up).count();
-        taken_over += walk.rows.iter().filter(|row| row.again).count();
-        noted += walk.notes.iter().flatten().count();
+        walk.renew();
+        ran += walk.past.iter().filter(|row| row.runs > 0).count();
+        settled += walk.past.iter().filter(|row| row.outcome.is_some()).count();
+        unknown += walk.past.iter().filter(|row| row.given_up).count();
+        taken_over += walk.past.iter().filter(|row| row.again).count();
+        noted += walk.noted;
     }
     let went = format!(
         "{ran} rows ran, {settled} settled, {unknown} were given up, {taken_over} taken over, {noted} notes"
@@ -54,34 +55,57 @@ struct Walk {
     rows: Vec<Seen>,
     /// The values of notes, by number.
     notes: Vec<Option<Vec<u8>>>,
+    /// Rows and notes of epochs that are over.
+    past: Vec<Seen>,
+    noted: usize,
+    epochs: u8,
+    first_epoch: Epoch,
 }
 
 impl Walk {
     fn new(desk: Desk, seed: u64) -> Self {
-        let mut rows = Vec::new();
-        for number in 0..30 {
-            let minutes = |minutes: u32| {
-                Timestamp::from_millis(START).saturating_add(Duration::from_secs(60) * minutes)
-            };
-            rows.push(desk.round(number).expiring(minutes(2 + number)));
-            rows.push(desk.step(number).expiring(minutes(4 + number)));
-        }
-        let seen = |claim: Claim| Seen {
-            tokens: vec![claim.token],
-            claim,
-            running: None,
-            runs: 0,
-            outcome: None,
-            given_up: false,
-            lease: Timestamp::from_millis(0),
-            again: false,
-        };
-        Self {
+        let mut walk = Self {
+            first_epoch: desk.epoch,
             desk,
             dice: Dice(seed),
-            rows: rows.into_iter().map(seen).collect(),
-            notes: vec![None; 12],
+            rows: Vec::new(),
+            notes: Vec::new(),
+            past: Vec::new(),
+            noted: 0,
+            epochs: 0,
+        };
+        walk.renew();
+        walk
+    }
+
+    /// A new epoch has new flows, and theirs are other rows.
+    fn renew(&mut self) {
+        self.past.append(&mut self.rows);
+        self.noted += self.notes.iter().flatten().count();
+        self.notes = vec![None; 12];
+        let minutes = |minutes: u32| {
+            Timestamp::from_millis(START).saturating_add(Duration::from_secs(60) * minutes)
+        };
+        for number in 0..30 {
+            let named = number + 1_000 * u32::from(self.epochs);
+            let (round, step) = (self.desk.round(named), self.desk.step(named));
+            for claim in [
+                round.expiring(minutes(2 + number)),
+                step.expiring(minutes(4 + number)),
+            ] {
+                self.rows.push(Seen {
+                    tokens: vec![claim.token],
+                    claim,
+                    running: None,
+                    runs: 0,
+                    outcome: None,
+                    given_up: false,
+                    lease: Timestamp::from_millis(0),
+                    again: false,
+                });
+            }
         }
+        self.epochs += 1;
     }
 
     async fn take_a_step(&mut self) {
@@ -95,8 +119,9 @@ impl Walk {
             80..92 => self.move_the_clock(),
             92..95 => self.note(which).await,
             95..98 => _ = self.desk.purge().await,
-            98 if self.dice.below(4) == 0 => {
+            98 if self.dice.below(8) == 0 => {
                 self.desk.epoch = self.desk.ledger.rotate_epoch().await.expect("an epoch");
+                self.renew();
             }
             _ => {}
         }
@@ -111,9 +136,8 @@ impl Walk {
         let under = self.round_for(which);
         let row = &mut self.rows[which];
         row.tokens.push(token);
-        let old_epoch = row.claim.epoch;
         let epoch = if self.dice.below(8) == 0 {
-            old_epoch
+            self.first_epoch
         } else {
             self.desk.epoch
         };
@@ -250,10 +274,11 @@ impl Walk {
 
     async fn note(&mut self, which: usize) {
         let number = self.dice.below(self.notes.len());
+        let named = u32::try_from(number).unwrap_or(0) + 1_000 * u32::from(self.epochs);
         let value = vec![u8::try_from(self.dice.below(250)).unwrap_or(0)];
         let note = Note {
             epoch: self.desk.epoch,
-            ..self.desk.note(u32::try_from(number).unwrap_or(0), &value)
+            ..self.desk.note(named, &value)
         };
         let round = which / 2 * 2;
         let owner = Owner {
