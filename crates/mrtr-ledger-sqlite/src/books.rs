@@ -436,11 +436,11 @@ fn account_bytes(counted: &Counted) -> &[u8] {
 }
 
 /// SQLite's integers are signed. A time beyond their end is as good as their end.
-fn int(time: Timestamp) -> i64 {
+pub(crate) fn int(time: Timestamp) -> i64 {
     signed(time.as_millis())
 }
 
-fn time(millis: i64) -> Timestamp {
+pub(crate) fn time(millis: i64) -> Timestamp {
     // What says "never" on the way in says "never" on the way out.
     if millis == i64::MAX {
         Timestamp::MAX

@@ -77,6 +77,7 @@ impl Builder {
         if let Some(kind) = mount::network_file_system(&path) {
             return Err(OpenError::NetworkFileSystem { kind });
         }
+        let (clock, retention) = (Arc::clone(&self.clock), self.retention);
         let policy = Policy {
             clock: self.clock,
             limits: self.limits,
@@ -90,7 +91,7 @@ impl Builder {
             .name("mrtr-ledger".to_owned())
             .spawn(move || writer.run(queue))
             .map_err(OpenError::Io)?;
-        Ok(SqliteLedger::new(path, self.wait, sender))
+        Ok(SqliteLedger::new(path, self.wait, clock, retention, sender))
     }
 }
 

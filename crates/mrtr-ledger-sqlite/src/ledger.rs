@@ -3,22 +3,23 @@
 use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mrtr_ledger::{
     Claim, Claimed, Conclusion, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
     Note, Performed, Purged, RowKey, Rows, Settled, Settlement, Token, TransactionalLedger,
 };
-use mrtr_state::Epoch;
-use rusqlite::{Connection, OpenFlags};
+use mrtr_state::{Clock, Epoch};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::books::Books;
 use crate::effect;
 use crate::fault::Fault;
+use crate::inspect;
 use crate::job::{Job, Task, job};
-use crate::schema::Patience;
-use crate::{Builder, OpenError};
+use crate::{Builder, OpenError, Stats, Verified};
 
 /// A ledger in one SQLite file.
 ///
@@ -36,6 +37,8 @@ use crate::{Builder, OpenError};
 pub struct SqliteLedger {
     path: PathBuf,
     wait: Duration,
+    clock: Arc<dyn Clock>,
+    retention: Duration,
     queue: mpsc::Sender<Task>,
 }
 
@@ -53,8 +56,20 @@ impl SqliteLedger {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn new(path: PathBuf, wait: Duration, queue: mpsc::Sender<Task>) -> Self {
-        Self { path, wait, queue }
+    pub(crate) fn new(
+        path: PathBuf,
+        wait: Duration,
+        clock: Arc<dyn Clock>,
+        retention: Duration,
+        queue: mpsc::Sender<Task>,
+    ) -> Self {
+        Self {
+            path,
+            wait,
+            clock,
+            retention,
+            queue,
+        }
     }
 
     fn read<T: Send + 'static>(
@@ -123,6 +138,34 @@ impl SqliteLedger {
         }
     }
 
+    /// What the file holds, in numbers. It reads every row, on a thread of its own, and claims go on meanwhile.
+    ///
+    /// # Errors
+    /// No word.
+    pub async fn stats(&self) -> Result<Stats, LedgerError> {
+        let (path, now, retention) = (self.path.clone(), self.clock.now(), self.retention);
+        inspect::look(self.path.clone(), self.wait, move |snapshot| {
+            inspect::stats(snapshot, &path, now, retention)
+        })
+        .await
+    }
+
+    /// Whether the file is what a ledger would have written: SQLite's own integrity check, the tables' forms, marks
+    /// beside rows, and every count made anew.
+    ///
+    /// **Not found** is what leaves a file well-formed: rows that are missing because a backup was restored, say. It reads
+    /// everything several times, on a thread of its own; claims go on meanwhile, and the log grows.
+    ///
+    /// # Errors
+    /// No word: the file could not be read at all. What was read and is not in order is in the answer.
+    pub async fn verify(&self) -> Result<Verified, LedgerError> {
+        let (now, retention) = (self.clock.now(), self.retention);
+        inspect::look(self.path.clone(), self.wait, move |snapshot| {
+            inspect::verify(snapshot, now, retention)
+        })
+        .await
+    }
+
     async fn send(&self, task: Task) -> Result<(), LedgerError> {
         self.queue.send(task).await.map_err(|_| LedgerError::Closed)
     }
@@ -178,15 +221,7 @@ impl Ledger for SqliteLedger {
 
     // On a thread and connection of its own: a count reads every row, and claims do not wait for it.
     fn rows(&self) -> LedgerFuture<'_, Rows> {
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            let (path, wait) = (self.path.clone(), self.wait);
-            std::thread::Builder::new()
-                .name("mrtr-ledger-rows".to_owned())
-                .spawn(move || _ = reply.send(count(&path, wait).map_err(LedgerError::from)))
-                .map_err(|error| LedgerError::Unavailable(Box::new(error)))?;
-            answer.await.unwrap_or(Err(LedgerError::Closed))
-        })
+        Box::pin(inspect::look(self.path.clone(), self.wait, inspect::rows))
     }
 
     fn survives_restart(&self) -> bool {
@@ -224,31 +259,6 @@ impl TransactionalLedger for SqliteLedger {
             answer.await.unwrap_or(Err(LedgerError::Closed))
         })
     }
-}
-
-fn count(path: &Path, wait: Duration) -> Result<Rows, Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    Patience::new(wait).retry(|| {
-        let connection = Connection::open_with_flags(path, flags)?;
-        let count = |sql| -> Result<(u64, u64), Fault> {
-            let counted = connection.query_row(sql, [], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-            })?;
-            Ok((
-                u64::try_from(counted.0).unwrap_or(0),
-                u64::try_from(counted.1).unwrap_or(0),
-            ))
-        };
-        let mut rows = Rows::default();
-        (rows.rounds, rows.settled_rounds) =
-            count("SELECT count(*), count(*) FILTER (WHERE status = 2) FROM rounds")?;
-        (rows.steps, rows.settled_steps) =
-            count("SELECT count(*), count(*) FILTER (WHERE status = 2) FROM steps")?;
-        (rows.notes, _) = count("SELECT count(*), 0 FROM notes")?;
-        Ok(rows)
-    })
 }
 
 impl fmt::Debug for SqliteLedger {

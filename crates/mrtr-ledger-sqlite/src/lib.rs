@@ -8,6 +8,7 @@ mod effect;
 mod fault;
 mod file;
 mod guard;
+mod inspect;
 mod intake;
 mod job;
 mod known;
@@ -18,6 +19,7 @@ mod storage;
 mod writer;
 
 pub use builder::{Builder, OpenError};
+pub use inspect::{Finding, KindStats, Stats, Verified};
 pub use ledger::SqliteLedger;
 /// The version of `rusqlite` whose connection effects are given.
 pub use rusqlite;

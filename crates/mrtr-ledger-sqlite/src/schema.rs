@@ -21,7 +21,7 @@ pub(crate) const VERSION: i32 = 2;
 ///
 /// `tally` counts rows and bytes by the minute in which they expire, for each account and (under the empty one) for
 /// all, so that limits are checked without counting rows.
-const TABLES: &str = "
+pub(crate) const TABLES: &str = "
     CREATE TABLE ledger (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         epoch BLOB NOT NULL CHECK (length(epoch) = 16),
@@ -66,7 +66,7 @@ const TABLES: &str = "
 
 /// What version 2 adds: notes, and rounds that were taken over. `again` says that something may have run under another
 /// owner.
-const TABLES_OF_2: &str = "
+pub(crate) const TABLES_OF_2: &str = "
     ALTER TABLE ledger ADD COLUMN notes_mark INTEGER;
 
     ALTER TABLE rounds ADD COLUMN again INTEGER NOT NULL DEFAULT 0 CHECK (again IN (0, 1));

@@ -11,9 +11,11 @@
 )]
 
 mod bench;
+mod command;
 mod effects;
 mod faults;
 mod files;
+mod inspect;
 mod processes;
 mod sharing;
 mod suite;
