@@ -7,11 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mrtr_ledger::{Claim, Claimed, Ledger, LedgerError, RowKey, Settled, Settlement, Token};
+use mrtr_ledger::{
+    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture, Note,
+    RowKey, Settled, Settlement, Token,
+};
 use tokio_util::task::TaskTracker;
 
-/// How often a claim is made before the caller is told that the ledger is unavailable.
-const CLAIM_ATTEMPTS: u32 = 3;
+/// How often a ledger is asked before the caller is told that it is unavailable.
+const ATTEMPTS: u32 = 3;
 /// Pause before the first repetition; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -32,17 +35,40 @@ impl Pauses {
 
 /// Claims; repeats an unanswered claim with its own token, which answers `First` again if it was granted.
 pub(crate) async fn claim(ledger: &Arc<dyn Ledger>, claim: Claim) -> Result<Claimed, LedgerError> {
+    insist("a claim", || ledger.claim(claim.clone())).await
+}
+
+/// Writes a note; one that was written without a word is found there by the repetition.
+pub(crate) async fn keep(ledger: &Arc<dyn Ledger>, note: Note) -> Result<Kept, LedgerError> {
+    insist("a note", || ledger.keep(note.clone())).await
+}
+
+/// Looks a row up.
+pub(crate) async fn look_up(
+    ledger: &Arc<dyn Ledger>,
+    kind: Kind,
+    key: RowKey,
+    fingerprint: Fingerprint,
+) -> Result<Found, LedgerError> {
+    insist("a look-up", || ledger.lookup(kind, key, fingerprint)).await
+}
+
+/// Asks until there is an answer, and gives up after a few times.
+async fn insist<'l, T>(
+    what: &str,
+    operation: impl Fn() -> LedgerFuture<'l, T>,
+) -> Result<T, LedgerError> {
     let mut pauses = Pauses::new();
     let mut attempt = 1;
     loop {
-        match ledger.claim(claim.clone()).await {
-            Ok(claimed) => return Ok(claimed),
-            Err(error) if error.is_final() || attempt == CLAIM_ATTEMPTS => {
-                tracing::error!(%error, "no word from the ledger on a claim; nothing is run");
+        match operation().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if error.is_final() || attempt == ATTEMPTS => {
+                tracing::error!(%error, what, "no word from the ledger; nothing is run");
                 return Err(error);
             }
             Err(error) => {
-                tracing::warn!(%error, "no word from the ledger on a claim; repeating it");
+                tracing::warn!(%error, what, "no word from the ledger; asking again");
             }
         }
         attempt += 1;

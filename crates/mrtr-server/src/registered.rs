@@ -94,6 +94,7 @@ pub(crate) struct Draft {
     pub(crate) flow_lifetime: Option<Duration>,
     pub(crate) answers_without_state: bool,
     pub(crate) repeat: Repeat,
+    pub(crate) run_again: bool,
     /// The handler may return its questions itself.
     pub(crate) asks_by_hand: bool,
     pub(crate) completers: Vec<Completer>,
@@ -114,6 +115,7 @@ impl Draft {
             flow_lifetime: None,
             answers_without_state: false,
             repeat: Repeat::default(),
+            run_again: false,
             asks_by_hand,
             completers: Vec::new(),
             caching: None,
@@ -145,6 +147,8 @@ pub(crate) struct Registered {
     pub(crate) answers_without_state: bool,
     /// What a repeated retry gets of it.
     pub(crate) repeat: Repeat,
+    /// A round that was lost runs again from the top of the body.
+    pub(crate) run_again: bool,
     pub(crate) lifetime: Duration,
     pub(crate) flow_lifetime: Duration,
     pub(crate) start: Start,

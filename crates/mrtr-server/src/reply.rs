@@ -46,6 +46,8 @@ enum Answer {
     Failed,
     /// A result that asks for more input.
     Asking,
+    /// An error that ends this run and not the call: the same retry runs again.
+    CutOff,
 }
 
 /// Where a call stands when it ends without its body's result.
@@ -62,6 +64,8 @@ pub(crate) enum Standing {
     Round {
         /// Steps that took effect or may have, in this run or before.
         taken: Vec<String>,
+        /// The same retry may take the round over, once this run has given it up.
+        run_again: bool,
     },
 }
 
@@ -75,11 +79,11 @@ impl Standing {
                 " Steps that were taken: {}. Check them before the request is sent again: that would take them again.",
                 taken.join(", ")
             ),
-            Self::Round { taken } if taken.is_empty() => {
+            Self::Round { taken, .. } if taken.is_empty() => {
                 " The requestState is spent. Check what the tool has done before the request is started again without it."
                     .into()
             }
-            Self::Round { taken } => format!(
+            Self::Round { taken, .. } => format!(
                 " The requestState is spent. Steps that were taken: {}. Check them before the request is started again without it.",
                 taken.join(", ")
             ),
@@ -93,6 +97,17 @@ impl Standing {
             Self::Opening { taken } => taken.is_empty(),
             Self::Round { .. } => false,
         }
+    }
+
+    /// Whether the same retry may be repeated, because this run gives its round up and the next one goes on where it was cut off.
+    fn runs_again(&self) -> bool {
+        matches!(
+            self,
+            Self::Round {
+                run_again: true,
+                ..
+            }
+        )
     }
 }
 
@@ -350,6 +365,13 @@ impl Reply {
     }
 
     pub(crate) fn panicked(standing: &Standing) -> Self {
+        if standing.runs_again() {
+            let message = "The tool failed unexpectedly; the server's log has more. The same retry may be sent again: it goes on where this run was cut off, and no step is taken twice.";
+            return Self {
+                kind: Answer::CutOff,
+                ..Self::internal(message)
+            };
+        }
         Self::internal(format!(
             "The tool failed unexpectedly; the server's log has more.{}",
             standing.note()
@@ -453,13 +475,21 @@ impl Reply {
                     "{who} keeps a value in {name} that does not fit its type.{note}"
                 ))
             }
+            End::MemoTooLarge { name, bytes } => fault(format!(
+                "keeps {bytes} bytes in {name}, which is more than is kept for a run after a crash"
+            )),
+            End::MemoUnknown { memo } => Self::unknown(&format!(
+                "what an earlier run of this retry kept as memo {memo:?} cannot be read"
+            )),
             End::StepLost { step, why } => {
                 tracing::error!(step, why, "a step's outcome cannot be kept");
                 Self::internal(format!(
                     "Step {step:?} took effect, but its outcome could not be kept.{note}"
                 ))
             }
-            End::StepInProgress { retry_after } if standing.may_repeat() => {
+            End::StepInProgress { retry_after }
+                if standing.may_repeat() || standing.runs_again() =>
+            {
                 Self::in_progress(*retry_after)
             }
             End::StepInProgress { .. } => {
@@ -469,9 +499,11 @@ impl Reply {
                 Self::unknown(&format!("nobody knows what came of step {step:?}"))
             }
             End::RoundWithdrawn => Self::unknown("this run took too long and was given up"),
-            End::LedgerUnavailable if standing.may_repeat() => Self::unavailable(
-                "The replay ledger did not answer or has no room, so the next step was not taken.",
-            ),
+            End::LedgerUnavailable if standing.may_repeat() || standing.runs_again() => {
+                Self::unavailable(
+                    "The replay ledger did not answer or has no room, so the next step was not taken.",
+                )
+            }
             End::LedgerUnavailable => Self::unknown(&format!(
                 "the replay ledger did not answer or has no room, so the next step was not taken.{note} What was done before that step"
             )),

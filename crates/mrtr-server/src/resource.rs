@@ -234,6 +234,12 @@ impl Resource {
         self
     }
 
+    #[doc = include_str!("docs/run_again.md")]
+    pub fn run_again(mut self) -> Self {
+        self.draft.run_again = true;
+        self
+    }
+
     #[doc = include_str!("docs/answers_without_state.md")]
     pub fn accept_answers_without_state(mut self) -> Self {
         self.draft.answers_without_state = true;

@@ -8,6 +8,10 @@
 //! `charge_for_a_receipt` and `charge_or_reject` are `charge_good`, but for what the same retry gets when it is sent again: that it is
 //! done, or that its state was used. The result itself is not kept.
 //!
+//! `charge_and_receipt` has two effects with a pause between them. Kill the server in that pause, start it again with the same keys and
+//! data, and send the same retry: what came of the call is unknown. `charge_and_receipt_again` is the same body, of which it is said
+//! that it may run again after a crash, and it goes on where it was cut off.
+//!
 //! ```sh
 //! cargo run -p charges -- --listen 127.0.0.1:3002
 //! curl -s http://127.0.0.1:3002/mcp -H 'Authorization: Bearer alice-token' \
@@ -25,6 +29,7 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use mrtr_server::{Answer, Args, DurableFlow, Flow, Form, Repeat, State, ToolError, tool};
 use schemars::JsonSchema;
@@ -38,6 +43,16 @@ struct Charge {
     /// In euros.
     #[schemars(range(min = 0.0))]
     amount: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SlowCharge {
+    /// In euros.
+    #[schemars(range(min = 0.0))]
+    amount: f64,
+    /// How long the pause before the receipt is, in milliseconds.
+    #[schemars(range(max = 60_000))]
+    millis: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -123,6 +138,31 @@ async fn charge_once(
     })
 }
 
+/// Two effects, each inside `once`, and a number that both need and that changes with the record inside `memo`: so it may run again from
+/// its top after a crash.
+async fn charge_and_receipt(
+    Args(SlowCharge { amount, millis }): Args<SlowCharge>,
+    flow: DurableFlow,
+    State(Account(record)): State<Account>,
+) -> Result<String, ToolError> {
+    match flow.ask("confirm", question(&Charge { amount })).await {
+        Answer::Accept(Confirm { ok: true }) => {}
+        refused => return Ok(nothing(&refused).into()),
+    }
+    let number = flow
+        .memo("number", async || {
+            record.count().await.unwrap_or_default() + 1
+        })
+        .await;
+    let value = json!({ "number": number, "amount": amount });
+    flow.once("charge", async || record.append("charge", &value).await)
+        .await?;
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+    flow.once("receipt", async || record.append("receipt", &value).await)
+        .await?;
+    Ok(format!("Charged, and receipt {number} was sent."))
+}
+
 /// Asks twice. The second question is the first word for word, under another key: it is put after a dismissal, and never
 /// after a decline.
 async fn charge_insistent(
@@ -178,6 +218,15 @@ async fn main() -> ExitCode {
                     .description("Asks, then charges; sent again, says that the state was used."),
             )
             .tool(tool("charge_once", charge_once).description("Charges once, then asks."))
+            .tool(
+                tool("charge_and_receipt", charge_and_receipt)
+                    .description("Asks, charges, and sends a receipt after a pause."),
+            )
+            .tool(
+                tool("charge_and_receipt_again", charge_and_receipt)
+                    .run_again()
+                    .description("The same; after a crash it goes on where it was cut off."),
+            )
             .tool(
                 tool("charge_insistent", charge_insistent)
                     .description("Asks up to twice, then charges."),

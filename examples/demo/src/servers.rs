@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mrtr_ledger::Ledger as _;
+use mrtr_ledger::{Ledger as _, Rows};
 use mrtr_ledger_sqlite::SqliteLedger;
 use serde::Deserialize;
 use stage::record::{Entry, Record};
@@ -246,8 +246,8 @@ async fn announced(
         .ok_or_else(|| Fault(format!("said {line:?} instead of {prefix:?}")))
 }
 
-/// Rounds with a stored outcome in a ledger file, read beside the server that writes it.
-pub(crate) async fn settled_rounds(ledger: &Path) -> Result<u64, Fault> {
+/// What a ledger file holds, counted beside the server that writes it.
+pub(crate) async fn rows(ledger: &Path) -> Result<Rows, Fault> {
     let ledger = SqliteLedger::open(ledger)?;
-    Ok(ledger.rows().await?.settled_rounds)
+    Ok(ledger.rows().await?)
 }

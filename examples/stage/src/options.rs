@@ -40,6 +40,7 @@ pub(crate) struct Options {
     keys: Option<KeyRing>,
     ledger: Option<LedgerChoice>,
     lifetime: Option<Duration>,
+    lease: Option<Duration>,
     without: BTreeSet<Guard>,
 }
 
@@ -87,6 +88,7 @@ impl Options {
             keys: keys.as_deref().map(ring).transpose()?,
             ledger: arguments.value("--ledger")?,
             lifetime: arguments.value("--lifetime")?.map(Duration::from_millis),
+            lease: arguments.value("--lease")?.map(Duration::from_millis),
             without: arguments
                 .texts("--without")?
                 .iter()
@@ -115,6 +117,9 @@ impl Options {
         }
         if let Some(lifetime) = self.lifetime {
             builder = builder.limits(|limits| limits.lifetime = lifetime);
+        }
+        if let Some(lease) = self.lease {
+            builder = builder.limits(|limits| limits.lease = lease);
         }
         if self.is_off(Guard::Question) {
             builder = builder.dangerous().ignore_question_digest();
@@ -265,12 +270,15 @@ mod tests {
             "ledger",
             "--lifetime",
             "5",
+            "--lease",
+            "7",
         ]);
         let options = Options::take(&mut arguments).unwrap();
         arguments.finish().unwrap();
         assert_eq!(options.codec, Codec::Aead);
         assert_eq!(options.ledger, Some(LedgerChoice::Memory));
         assert_eq!(options.lifetime, Some(Duration::from_millis(5)));
+        assert_eq!(options.lease, Some(Duration::from_millis(7)));
         assert!(options.is_off(Guard::Request) && options.is_off(Guard::Ledger));
         assert!(!options.is_off(Guard::Sealing));
 

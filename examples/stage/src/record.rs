@@ -62,6 +62,18 @@ impl Record {
             .map_err(io::Error::other)?
     }
 
+    /// How many entries there are.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read.
+    pub async fn count(&self) -> io::Result<u64> {
+        let path = Arc::clone(&self.path);
+        tokio::task::spawn_blocking(move || lines(&mut File::open(&path)?))
+            .await
+            .map_err(io::Error::other)?
+    }
+
     /// Everything that was recorded in a file, in order; nothing where there is no file.
     ///
     /// # Errors
@@ -133,6 +145,7 @@ mod tests {
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=32).collect::<Vec<u64>>());
 
+        assert_eq!(Record::open(&path).unwrap().count().await.unwrap(), 32);
         let entries = Record::read(&path).unwrap();
         let written: Vec<u64> = entries.iter().map(|entry| entry.entry).collect();
         assert_eq!(written, numbers, "in the file's own order");

@@ -64,14 +64,14 @@ impl Record {
         }
     }
 
-    fn standing(&self, durable: Option<&Durable>) -> Standing {
+    fn standing(&self, durable: Option<&Durable>, run_again: bool) -> Standing {
         let taken = durable
             .map(|durable| durable.steps.taken())
             .unwrap_or_default();
         match self {
             Self::None => Standing::Unrecorded,
             Self::Steps => Standing::Opening { taken },
-            Self::Round(_) => Standing::Round { taken },
+            Self::Round(_) => Standing::Round { taken, run_again },
         }
     }
 }
@@ -111,17 +111,18 @@ impl Job {
             account: requester.account,
             token,
             lease: inner.limits.lease,
-            run_again: false,
+            run_again: handler.run_again,
         };
         match redeem(row.durability.ledger.as_ref(), state, claim).await {
             Ok(Redemption::Redeemed(redeemed)) => {
+                let held = row.held(token);
                 // Repeats of what has run need no room; only a body does.
                 let Some(_permit) = Running::permit(&inner, requester.account) else {
-                    row.release(token).await;
+                    held.release().await;
                     return Reply::unavailable(TOO_MANY);
                 };
                 let reply = self.run(&Record::Round(redeemed)).await;
-                row.settle(token, reply).await
+                held.settle(reply).await
             }
             Ok(Redemption::Settled(outcome)) => row.replayed(outcome),
             Ok(Redemption::InProgress { retry_after }) => Reply::in_progress(retry_after),
@@ -159,7 +160,7 @@ impl Job {
         let mut rounds = 0;
         loop {
             let cell = self.cell(journal, record);
-            let standing = || record.standing(cell.durable.as_ref());
+            let standing = || record.standing(cell.durable.as_ref(), handler.run_again);
             let body = match self.start(&cell, &standing()) {
                 Ok(body) => body,
                 Err(reply) => return reply,
@@ -375,6 +376,7 @@ impl Job {
             account: self.requester.account,
             request,
             round,
+            run_again: self.handler.run_again,
             lease: self.inner.limits.lease,
             cancelled: self.cancelled.clone(),
             tasks: self.inner.tasks.clone(),

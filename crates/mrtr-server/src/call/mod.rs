@@ -195,11 +195,15 @@ async fn call(
         return job.run_alone().await;
     }
     // The task goes on when the connection closes: dropping `disconnect` tells it so.
+    let runs_again = round.is_some() && handler.run_again;
     let reply = inner.tasks.spawn(job.record(round).in_current_span()).await;
     drop(disconnect);
     reply.unwrap_or_else(|error| {
         tracing::error!(%error, "a call's task was lost");
-        Reply::unknown("the server stopped while it ran")
+        match runs_again {
+            true => Reply::unavailable("The server stopped while it ran."),
+            false => Reply::unknown("the server stopped while it ran"),
+        }
     })
 }
 

@@ -1,5 +1,7 @@
 //! The ledger's row of a round, as the caller of one retry may see it.
 
+use std::sync::Arc;
+
 use mrtr_ledger::{Fingerprint, Found, Kind, RowKey, Settled, Settlement, Token};
 use mrtr_state::{Nonce, Reason, Timestamp};
 
@@ -68,8 +70,16 @@ impl<'a> Row<'a> {
             Found::Settled(stored) => self.replayed(stored),
             Found::InProgress { retry_after } => Reply::in_progress(retry_after),
             Found::Conflict => reject(self.inner, Reason::AlreadyUsed),
+            _ if self.may_be_taken_over() => {
+                Reply::unavailable("An earlier run of this retry was cut off, and it runs again.")
+            }
             _ => Reply::unknown("an earlier run of this retry was cut off"),
         }
+    }
+
+    /// Whether the same retry, sent again, would run the body again from its top.
+    fn may_be_taken_over(&self) -> bool {
+        self.handler.run_again && self.inner.clock.now() < self.key.expiry
     }
 
     /// The stored reply, as far as this request's client may have it.
@@ -103,8 +113,17 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The round is this run's from here on.
+    pub(super) fn held(&self, token: Token) -> Held<'_> {
+        Held {
+            row: self,
+            token,
+            over: false,
+        }
+    }
+
     /// Keeps the reply. No response leaves before that is durable.
-    pub(super) async fn settle(&self, token: Token, reply: Reply) -> Reply {
+    async fn settle(&self, token: Token, reply: Reply) -> Reply {
         let kept = reply
             .to_stored(self.handler, self.inner.limits.stored_result)
             .and_then(|stored| {
@@ -121,7 +140,56 @@ impl<'a> Row<'a> {
                 Some(found) => found,
                 None => Reply::unknown("this run was given up while it ran"),
             },
+            Err(_) if self.may_be_taken_over() => {
+                Reply::unavailable("The replay ledger did not confirm that the outcome was kept.")
+            }
             Err(_) => Reply::unknown("the replay ledger did not confirm that the outcome was kept"),
         }
+    }
+}
+
+/// The round that a run owns. Dropped before it is over, because the task that held it was lost, it is abandoned at once: nobody waits
+/// for a lease to lapse that nobody renews.
+pub(super) struct Held<'a> {
+    row: &'a Row<'a>,
+    token: Token,
+    over: bool,
+}
+
+impl Held<'_> {
+    /// Keeps the reply, and returns what may be answered.
+    pub(super) async fn settle(mut self, reply: Reply) -> Reply {
+        let reply = self.row.settle(self.token, reply).await;
+        self.over = true;
+        reply
+    }
+
+    /// Gives the round back: its body has not started.
+    pub(super) async fn release(mut self) {
+        self.row.release(self.token).await;
+        self.over = true;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        tracing::error!("a call's task was lost, and its round is given up");
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let (ledger, tasks) = (
+            Arc::clone(&self.row.durability.ledger),
+            self.row.inner.tasks.clone(),
+        );
+        let (key, token) = (self.row.key, self.token);
+        self.row.inner.tasks.spawn_on(
+            async move {
+                drop(ledgering::settle(&ledger, &tasks, key, token, Settlement::Abandoned).await);
+            },
+            &runtime,
+        );
     }
 }

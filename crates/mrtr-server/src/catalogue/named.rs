@@ -47,6 +47,7 @@ impl Named<'_> {
             flow_lifetime,
             answers_without_state,
             repeat,
+            run_again,
             asks_by_hand,
             completers: _,
             caching,
@@ -79,7 +80,15 @@ impl Named<'_> {
             ));
         }
         if repeat != Repeat::Result {
-            self.check_repeat(repeat, &spec, provisions)?;
+            self.check_retries("repeat", &spec, provisions)?;
+        }
+        if run_again {
+            self.check_retries("run_again", &spec, provisions)?;
+        }
+        if repeat == Repeat::Receipt && self.surface != Surface::Tool {
+            return Err(self.fault(
+                "there is nothing in its results that could say that they were given before: use `Repeat::Reject`",
+            ));
         }
         if asks_by_hand && !spec.resumes {
             return Err(self.fault(
@@ -134,6 +143,7 @@ impl Named<'_> {
             asks_by_hand,
             answers_without_state,
             repeat,
+            run_again,
             lifetime,
             flow_lifetime: flow_lifetime
                 .unwrap_or(provisions.limits.flow_lifetime)
@@ -142,27 +152,22 @@ impl Named<'_> {
         })
     }
 
-    /// A choice that could not matter is a mistake about what protects whom.
-    fn check_repeat(
+    /// What is chosen for retries could not matter where none come, or nothing is kept of them: a mistake about what protects whom.
+    fn check_retries(
         &self,
-        repeat: Repeat,
+        choice: &str,
         spec: &Spec,
         provisions: &Provisions<'_>,
     ) -> Result<(), BuildError> {
         if !spec.needs_codec {
-            return Err(
-                self.fault("it takes no `Flow`, so that no retry comes to it: leave out `repeat`")
-            );
+            return Err(self.fault(format_args!(
+                "it takes no `Flow`, so that no retry comes to it: leave out `{choice}`"
+            )));
         }
         if !provisions.ledger {
-            return Err(self.fault(
-                "nothing is repeated without a ledger: give the builder one with `.ledger(..)`, or leave out `repeat`",
-            ));
-        }
-        if repeat == Repeat::Receipt && self.surface != Surface::Tool {
-            return Err(self.fault(
-                "there is nothing in its results that could say that they were given before: use `Repeat::Reject`",
-            ));
+            return Err(self.fault(format_args!(
+                "nothing is kept of retries without a ledger: give the builder one with `.ledger(..)`, or leave out `{choice}`"
+            )));
         }
         Ok(())
     }

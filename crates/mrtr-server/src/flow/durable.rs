@@ -49,6 +49,8 @@ pub(crate) struct Durable {
     pub(crate) request: RequestDigest,
     /// The round's row; none on a first call.
     pub(crate) round: Option<Owner>,
+    /// The round may be taken over after a crash, and its body run again.
+    pub(crate) run_again: bool,
     pub(crate) lease: Duration,
     /// Set when the connection closes.
     pub(crate) cancelled: CancellationToken,

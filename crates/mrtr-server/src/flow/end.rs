@@ -39,6 +39,10 @@ pub(crate) enum End {
         name: Name,
         error: serde_json::Error,
     },
+    /// A memo that is too large for the ledger, in a round that may run again.
+    MemoTooLarge { name: Name, bytes: usize },
+    /// An earlier run kept this memo, and it cannot be read.
+    MemoUnknown { memo: String },
     /// Another run of the same flow is inside this step.
     StepInProgress { retry_after: Duration },
     /// Nobody knows whether this step took effect.

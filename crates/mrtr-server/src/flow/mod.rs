@@ -2,7 +2,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`ask`](Flow::ask) and this file | what a handler sees |
+//! | this file, `ask`, `memo` | what a handler sees |
 //! | `cell` | one run's state, shared by the handler and the runtime |
 //! | `run` | the runtime that polls a body until it is done, asks, or is over |
 //! | `journal` | what travels in the sealed state |
@@ -17,6 +17,7 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 
 mod ask;
+mod memo;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -179,65 +180,6 @@ impl Flow {
     #[must_use]
     pub fn can_ask(&self, kind: Kind) -> bool {
         self.cell.declares(kind)
-    }
-
-    /// Computes a value once in this flow; every later round gets the same one.
-    ///
-    /// The price that a person was shown is then the price that is charged. The value that is returned is the one that
-    /// later rounds will read: `T` must survive the way through JSON and back, or the call ends. The value travels in the sealed state: it is
-    /// safe from change, and with the HMAC codec it is readable by the client.
-    ///
-    /// **Not guaranteed:** that `compute` runs once. It runs again until a state that holds its value has been sealed, so
-    /// it must not have an effect: that is what [`DurableFlow::once`] is for. Nothing may be asked, kept or done once
-    /// inside `compute`; that ends the call.
-    ///
-    /// # Panics
-    ///
-    /// When it is polled outside the handler that owns the flow.
-    pub async fn memo<T, F, Fut>(&self, name: impl Into<Cow<'static, str>>, compute: F) -> T
-    where
-        T: Serialize + DeserializeOwned,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = T>,
-    {
-        let name: Key = name.into();
-        self.cell
-            .in_own_polls("memo", &name, self.memoised(&name, compute))
-            .await
-    }
-
-    async fn memoised<T, F, Fut>(&self, name: &Key, compute: F) -> T
-    where
-        T: Serialize + DeserializeOwned,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = T>,
-    {
-        if !self.cell.take_key(Namespace::Memo, "memo", name) {
-            return pending().await;
-        }
-        let read = match self.cell.memo(name) {
-            Some(kept) => serde_json::from_str(kept.get()),
-            None => {
-                let busy = self.cell.busy();
-                let value = self.cell.inside(async move { compute().await }).await;
-                drop(busy);
-                there_and_back(&value).map(|(raw, same)| {
-                    self.cell.keep_memo(name, raw);
-                    same
-                })
-            }
-        };
-        match read {
-            Ok(value) => value,
-            Err(error) => {
-                let name = Name {
-                    what: "memo",
-                    key: name.to_string(),
-                };
-                self.cell.end(End::Value { name, error });
-                pending().await
-            }
-        }
     }
 }
 

@@ -51,9 +51,10 @@ pub(crate) enum Repeated {
 }
 
 impl Reply {
-    /// 1001 to 1003 say that nothing is known yet; they are never kept.
+    /// 1001 to 1003 say that nothing is known yet; they are never kept, and neither is that a run was cut off which may run again.
     fn is_final(&self) -> bool {
-        !matches!(&self.outcome, Err(error)
+        self.kind != Answer::CutOff
+            && !matches!(&self.outcome, Err(error)
             if [code::IN_PROGRESS, code::OUTCOME_UNKNOWN, code::LEDGER_UNAVAILABLE].contains(&error.code))
     }
 

@@ -1,17 +1,12 @@
 //! With a ledger: what happens once, what is repeated, and what is told when nobody knows.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
-    MemoryLedger, Note, Purged, RowKey, Rows, Settled, Settlement, Token,
-};
-use mrtr_server::{
-    BuildError, DurableFlow, Flow, Form, Server, ServerBuilder, State, ToolError, tool,
-};
-use mrtr_state::{Epoch, Key, KeyRing};
+use mrtr_ledger::{Ledger, MemoryLedger};
+use mrtr_server::{BuildError, DurableFlow, Flow, Form, Server, State, ToolError, tool};
+use mrtr_state::{Key, KeyRing};
 use mrtr_state_aead::AeadCodec;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,6 +14,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::bank::{Bank, Call, Reply, accept, codec};
+use crate::tap::{Mode, Tap, tapped};
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Confirm {
@@ -220,18 +216,6 @@ async fn an_epoch_that_another_server_has_seen_first_is_asked_for() {
     ledger.rotate_epoch().await.unwrap();
     let state = other.open().await;
     crate::cases::works("opened elsewhere, after the rotation", &bank, &state).await;
-}
-
-/// A bank on a ledger that can be made to misbehave.
-pub(crate) fn tapped(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> (Bank, Arc<Tap>) {
-    let mut tap = None;
-    let clock = Bank::new().clock;
-    let bank = Bank::with(|builder| {
-        let ledger = Tap::new(clock.clone());
-        tap = Some(Arc::clone(&ledger));
-        change(builder.clock(clock).ledger(ledger))
-    });
-    (bank, tap.unwrap())
 }
 
 #[tokio::test]
@@ -897,147 +881,4 @@ async fn bodies_of_one_principal_are_limited_and_the_others_run() {
         "done",
         "the place is free again"
     );
-}
-
-/// How a part of a [`Tap`] behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Speaks,
-    /// Does nothing and gives no word.
-    Silent,
-    /// Does it and gives no word.
-    LosesItsWord,
-    Closed,
-}
-
-/// A mode that can change after a number of calls.
-#[derive(Debug)]
-struct Switch(Mutex<(Mode, Option<(usize, Mode)>)>);
-
-impl Switch {
-    fn new() -> Self {
-        Self(Mutex::new((Mode::Speaks, None)))
-    }
-
-    fn set(&self, mode: Mode) {
-        *self.0.lock().unwrap() = (mode, None);
-    }
-
-    /// From the call after the next `calls` on.
-    fn after(&self, calls: usize, mode: Mode) {
-        self.0.lock().unwrap().1 = Some((calls, mode));
-    }
-
-    fn next(&self) -> Mode {
-        let mut switch = self.0.lock().unwrap();
-        if let Some((left, mode)) = switch.1 {
-            match left {
-                0 => *switch = (mode, None),
-                left => switch.1 = Some((left - 1, mode)),
-            }
-        }
-        switch.0
-    }
-
-    async fn pass<T>(&self, operation: LedgerFuture<'_, T>) -> Result<T, LedgerError> {
-        match self.next() {
-            Mode::Speaks => operation.await,
-            Mode::Silent => Err(LedgerError::Busy),
-            Mode::LosesItsWord => operation.await.and(Err(LedgerError::Busy)),
-            Mode::Closed => Err(LedgerError::Closed),
-        }
-    }
-}
-
-/// A memory ledger that misbehaves when it is told to, and notes what passes it.
-#[derive(Debug)]
-pub(crate) struct Tap {
-    pub(crate) inner: MemoryLedger,
-    claims: Switch,
-    settlings: Switch,
-    releases: Switch,
-    /// Milliseconds.
-    claim_takes: AtomicUsize,
-    beat_takes: AtomicUsize,
-    beats: AtomicUsize,
-    pub(crate) seen: Mutex<Vec<u8>>,
-}
-
-impl Tap {
-    fn new(clock: mrtr_testkit::ManualClock) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryLedger::new(Arc::new(clock)).unwrap(),
-            claims: Switch::new(),
-            settlings: Switch::new(),
-            releases: Switch::new(),
-            claim_takes: AtomicUsize::new(0),
-            beat_takes: AtomicUsize::new(0),
-            beats: AtomicUsize::new(0),
-            seen: Mutex::default(),
-        })
-    }
-}
-
-async fn takes(millis: &AtomicUsize) {
-    match millis.load(Ordering::SeqCst) {
-        0 => {}
-        millis => tokio::time::sleep(Duration::from_millis(millis as u64)).await,
-    }
-}
-
-impl Ledger for Tap {
-    fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
-        Box::pin(async {
-            takes(&self.claim_takes).await;
-            self.claims.pass(self.inner.claim(claim)).await
-        })
-    }
-    fn settle(
-        &self,
-        key: RowKey,
-        token: Token,
-        settlement: Settlement,
-    ) -> LedgerFuture<'_, Settled> {
-        if let Settlement::Outcome(bytes) = &settlement {
-            self.seen.lock().unwrap().extend_from_slice(bytes);
-        }
-        Box::pin(
-            self.settlings
-                .pass(self.inner.settle(key, token, settlement)),
-        )
-    }
-    fn beat(&self, key: RowKey, token: Token, lease: Duration) -> LedgerFuture<'_, bool> {
-        self.beats.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async move {
-            takes(&self.beat_takes).await;
-            self.inner.beat(key, token, lease).await
-        })
-    }
-    fn release(&self, key: RowKey, token: Token) -> LedgerFuture<'_, bool> {
-        Box::pin(self.releases.pass(self.inner.release(key, token)))
-    }
-    fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
-        self.inner.keep(note)
-    }
-    fn lookup(&self, kind: Kind, key: RowKey, fingerprint: Fingerprint) -> LedgerFuture<'_, Found> {
-        self.inner.lookup(kind, key, fingerprint)
-    }
-    fn purge(&self) -> LedgerFuture<'_, Purged> {
-        self.inner.purge()
-    }
-    fn epoch(&self) -> LedgerFuture<'_, Epoch> {
-        self.inner.epoch()
-    }
-    fn rotate_epoch(&self) -> LedgerFuture<'_, Epoch> {
-        self.inner.rotate_epoch()
-    }
-    fn rows(&self) -> LedgerFuture<'_, Rows> {
-        self.inner.rows()
-    }
-    fn survives_restart(&self) -> bool {
-        false
-    }
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
 }

@@ -11,7 +11,8 @@ use mrtr_server::{
 use serde_json::json;
 
 use crate::bank::{Bank, Call, Reply, accept, codec};
-use crate::durable::{Counter, Door, confirm, first, retry, tapped};
+use crate::durable::{Counter, Door, confirm, first, retry};
+use crate::tap::tapped;
 
 /// Asks, and then gives something that is to be seen once.
 fn draws_a_password() -> Tool {

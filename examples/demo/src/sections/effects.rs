@@ -1,16 +1,17 @@
-//! Effects: what happens to a charge before a question, after it, and inside `once`; and what is repeated of one.
+//! Effects: what happens to a charge before a question, after it, and inside `once`; what is repeated of one, and what a crash leaves of two.
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use mrtr_testkit::guards::Guard;
 use serde_json::json;
 
-use super::confirmed;
+use super::{KEYS, confirmed};
 use crate::Fault;
 use crate::board::{Case, Governed};
-use crate::people::{Desk, Person};
-use crate::servers::Stage;
+use crate::people::{Desk, Person, count};
+use crate::servers::{Stage, rows};
 
 const SECTION: &str = "effects";
 
@@ -91,6 +92,11 @@ pub(crate) fn cases() -> Vec<Case> {
             play,
         )
     }));
+    cases.extend(CRASHES.map(|(tool, expected)| {
+        let case = format!("{tool}: SIGKILL between its two effects, restart, the same retry");
+        let play = move |stage| killed_between(stage, tool);
+        Case::new(SECTION, case, expected, once, play)
+    }));
     cases
 }
 
@@ -109,6 +115,67 @@ const REPEATED: [(&str, &str); 3] = [
         "already used; nothing of the result is in the ledger's file",
     ),
 ];
+
+/// What a crash in the middle comes to: by default nobody knows, and nothing runs again; a tool that may run again goes on.
+const CRASHES: [(&str, &str); 2] = [
+    ("charge_and_receipt", "1 charge, 0 receipts; unknown"),
+    (
+        "charge_and_receipt_again",
+        "1 charge, 1 receipt with its number; accepted",
+    ),
+];
+
+/// How long the server that is killed counts as alive: the retry waits for that.
+const LEASE: Duration = Duration::from_millis(1500);
+
+async fn killed_between(stage: Stage, tool: &'static str) -> Result<String, Fault> {
+    let plan = stage.plan("charges")?;
+    let ledger = plan.path("ledger.sqlite");
+    let plan = plan
+        .flag("--keys", KEYS)
+        .flag("--ledger", &ledger)
+        .flag("--lease", LEASE.as_millis().to_string());
+    let mut server = stage.start(&plan).await?;
+    let wire = server.wire();
+    let charge = json!({ "amount": 30, "millis": 3000 });
+    let state = wire.call(tool, &charge).await?.state()?.to_owned();
+    let lost = {
+        let (wire, charge, state) = (wire.clone(), charge.clone(), state.clone());
+        tokio::spawn(async move { wire.retry(tool, &charge, &confirmed(), &state).await })
+    };
+    let before = Instant::now();
+    while rows(&ledger).await?.settled_steps == 0 && before.elapsed() < LEASE {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.kill().await?;
+    drop(lost.await);
+
+    let server = server.start_again().await?;
+    let told = loop {
+        let told = server
+            .wire()
+            .retry(tool, &charge, &confirmed(), &state)
+            .await?;
+        match told.code() {
+            Some(1001) => tokio::time::sleep(Duration::from_millis(200)).await,
+            Some(1002) => break "unknown".into(),
+            _ => break told.in_words(),
+        }
+    };
+    let record = server.record()?;
+    let of = |kind: &str| record.iter().filter(|entry| entry.kind == kind).count();
+    let (charges, receipts) = (of("charge"), of("receipt"));
+    let values = record.first().zip(record.get(1));
+    let same = match values.is_some_and(|(a, b)| a.value["number"] == b.value["number"]) {
+        true => " with its number",
+        false => "",
+    };
+    let (charges, receipts) = (
+        count(charges, "charge", "charges"),
+        count(receipts, "receipt", "receipts"),
+    );
+    Ok(format!("{charges}, {receipts}{same}; {told}"))
+}
 
 async fn repeated(stage: Stage, tool: &'static str) -> Result<String, Fault> {
     let plan = stage.plan("charges")?;

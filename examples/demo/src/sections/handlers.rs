@@ -44,12 +44,14 @@ const EXAMPLES: [Example; 11] = [
     Example {
         name: "charges",
         // Its charge comes before its question, and in the modern era its body runs again.
-        expected: "6 handlers: alike but charge_bad, with 2 effects and 1",
+        expected: "8 handlers: alike but charge_bad, with 2 effects and 1",
         arguments: || {
             let charge = json!({ "amount": 30 });
+            let slowly = json!({ "amount": 30, "millis": 20 });
             json!({
                 "charge_bad": charge, "charge_good": charge, "charge_once": charge, "charge_insistent": charge,
                 "charge_for_a_receipt": charge, "charge_or_reject": charge,
+                "charge_and_receipt": slowly, "charge_and_receipt_again": slowly,
             })
         },
         fills_in: CONFIRMED,

@@ -12,7 +12,7 @@ use super::{KEYS, confirmed};
 use crate::Fault;
 use crate::board::{Case, Governed};
 use crate::people::count;
-use crate::servers::{Server, Stage, settled_rounds};
+use crate::servers::{Server, Stage, rows};
 use crate::wire::Wire;
 
 const SECTION: &str = "replay";
@@ -39,7 +39,7 @@ async fn asked(wire: &Wire) -> Result<String, Fault> {
 /// Waits until the ledger file holds a settled round, or until one would long be there.
 async fn until_settled(ledger: &std::path::Path) -> Result<bool, Fault> {
     for _ in 0..100 {
-        if settled_rounds(ledger).await? > 0 {
+        if rows(ledger).await?.settled_rounds > 0 {
             return Ok(true);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
