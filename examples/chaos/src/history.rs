@@ -104,6 +104,8 @@ pub(crate) enum What {
     Clock(Process, i64),
     /// Nobody had a word from the ledger.
     Silenced,
+    /// Every connection to the ledger was cut.
+    Severed,
     Rotated,
 }
 
@@ -140,6 +142,8 @@ pub(crate) struct History {
     pub(crate) calm_from: Millis,
     /// Flows that had not come to an end by then, and were gone on with.
     pub(crate) unfinished: Vec<u64>,
+    /// Whether the ledger has a clock of its own, which nobody sets. Half of the servers go by it then.
+    pub(crate) has_database_clock: bool,
     /// What the ledger held at the end.
     pub(crate) rows_left: Rows,
 }

@@ -3,7 +3,7 @@
 //! the end the effects' own record is held against what was acknowledged.
 //!
 //! ```text
-//! cargo xtask chaos                    two minutes
+//! cargo xtask chaos                    two minutes on SQLite, two on PostgreSQL
 //! cargo xtask chaos --minutes 0.5 --seed 7
 //! cargo xtask chaos --sabotage         ledgers that break a promise each: the checker must notice
 //! ```
@@ -23,6 +23,7 @@ mod checker;
 mod driver;
 mod history;
 mod options;
+mod place;
 mod plan;
 mod report;
 mod server;
@@ -130,86 +131,97 @@ struct Told {
     json: Value,
 }
 
+impl Told {
+    fn of(what: &'static str, runs: Vec<Value>) -> Self {
+        let ok = runs
+            .iter()
+            .all(|run| run.get("ok") == Some(&Value::Bool(true)));
+        Self {
+            ok,
+            json: json!({ what: runs, "ok": ok }),
+        }
+    }
+}
+
 async fn play(options: &Options) -> Result<Told, Failure> {
-    let Options { seed, length, .. } = *options;
-    say(
-        options,
-        &format!("SQLite, {} s, seed {seed}", length.as_secs_f64()),
-    )?;
-    let history = driver::run(Run {
-        seed,
-        length,
-        tempers: Tempers::WILD,
-        calm: driver::CALM,
-        sabotage: None,
-    })
-    .await?;
-    let findings = checker::check(&history);
-    let counts = Counts::of(&history, &findings);
-    say(options, &format!("\n{counts}"))?;
-    say(options, &report::violations(&history, &findings))?;
-    let ok = findings.violations.is_empty();
-    let verdict = match ok {
-        true => "  Every promise was kept.",
-        false => "  NOT every promise was kept.",
-    };
-    say(options, verdict)?;
-    Ok(Told {
-        ok,
-        json: json!({
+    let mut runs = Vec::new();
+    for on in &options.on {
+        let Options { seed, length, .. } = *options;
+        let seconds = length.as_secs_f64();
+        say(options, &format!("\n{on}, {seconds} s, seed {seed}"))?;
+        let run = Run {
+            seed,
+            length,
+            tempers: Tempers::WILD,
+            calm: driver::CALM,
+            sabotage: None,
+        };
+        let history = driver::run(run, on).await?;
+        let findings = checker::check(&history);
+        let counts = Counts::of(&history, &findings);
+        say(options, &format!("\n{counts}"))?;
+        say(options, &report::violations(&history, &findings))?;
+        let ok = findings.violations.is_empty();
+        let verdict = match ok {
+            true => "  Every promise was kept.",
+            false => "  NOT every promise was kept.",
+        };
+        say(options, verdict)?;
+        runs.push(json!({
+            "ledger": on.to_string(),
             "seed": seed,
-            "seconds": length.as_secs_f64(),
+            "seconds": seconds,
             "counts": counts.to_json(),
             "violations": broken(&findings),
             "ok": ok,
-        }),
-    })
+        }));
+    }
+    Ok(Told::of("runs", runs))
 }
 
 /// Runs on ledgers that break a promise, of which the checker must notice every one.
 async fn sabotage(options: &Options) -> Result<Told, Failure> {
-    let mut told = Told {
-        ok: true,
-        json: Value::Null,
-    };
-    let mut rows = Vec::new();
-    for how in Sabotage::ALL {
-        let tempers = match how {
-            Sabotage::PurgeByNow => Tempers::UNTIMELY,
-            _ => Tempers::WILD,
-        };
-        let history = driver::run(Run {
-            seed: options.seed,
-            length: SABOTAGED,
-            tempers,
-            calm: Duration::from_secs(3),
-            sabotage: Some(how),
-        })
-        .await?;
-        let findings = checker::check(&history);
-        let broken = broken(&findings);
-        let found = noticed(how, &findings);
-        told.ok &= found;
-        let word = if found { "found" } else { "NOT FOUND" };
-        let broken_words: Vec<String> = broken
-            .iter()
-            .map(|(promise, n)| format!("{n} × {promise}"))
-            .collect();
-        say(
-            options,
-            &format!("  {how:<15} {word}: {}", broken_words.join("; ")),
-        )?;
-        if let Some(first) = findings.violations.first() {
-            let what: String = first.what.chars().take(160).collect();
+    let mut runs = Vec::new();
+    for on in &options.on {
+        say(options, &format!("\n{on}, {} s each", SABOTAGED.as_secs()))?;
+        for how in Sabotage::ALL {
+            let run = Run {
+                seed: options.seed,
+                length: SABOTAGED,
+                tempers: match how {
+                    Sabotage::PurgeByNow => Tempers::UNTIMELY,
+                    _ => Tempers::WILD,
+                },
+                calm: Duration::from_secs(3),
+                sabotage: Some(how),
+            };
+            let findings = checker::check(&driver::run(run, on).await?);
+            let found = noticed(how, &findings);
+            let word = if found { "found" } else { "NOT FOUND" };
+            let broken = broken(&findings);
+            let promises: Vec<String> = broken
+                .iter()
+                .map(|(promise, n)| format!("{n} × {promise}"))
+                .collect();
             say(
                 options,
-                &format!("  {:<15} flow {}: {what}", "", first.flow),
+                &format!("  {how:<15} {word}: {}", promises.join("; ")),
             )?;
+            if let Some(first) = findings.violations.first() {
+                let what: String = first.what.chars().take(160).collect();
+                let flow = first.flow;
+                say(options, &format!("  {:<15} flow {flow}: {what}", ""))?;
+            }
+            runs.push(json!({
+                "ledger": on.to_string(),
+                "seed": options.seed,
+                "sabotage": how.to_string(),
+                "broken": broken,
+                "ok": found,
+            }));
         }
-        rows.push(json!({ "sabotage": how.to_string(), "found": found, "broken": broken }));
     }
-    told.json = json!({ "seed": options.seed, "sabotage": rows, "ok": told.ok });
-    Ok(told)
+    Ok(Told::of("sabotage", runs))
 }
 
 /// Whether the promise that this breaks was seen to be broken.

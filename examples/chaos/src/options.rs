@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use stage::arguments::{Arguments, UsageError};
 
+use crate::driver::On;
+
 /// What `--help` prints.
 pub(crate) const HELP: &str = include_str!("help.txt");
 
@@ -14,6 +16,8 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) sabotage: bool,
     pub(crate) json: bool,
+    /// What the servers share, one run after the other.
+    pub(crate) on: Vec<On>,
 }
 
 impl Options {
@@ -30,9 +34,28 @@ impl Options {
                 .unwrap_or_else(|| fastrand::u64(..)),
             sabotage: arguments.flag("--sabotage"),
             json: arguments.flag("--json"),
+            on: ledgers(&mut arguments)?,
         };
         arguments.finish()?;
         Ok(options)
+    }
+}
+
+/// Without a database there is nothing to be said of one: whoever starts this says so.
+fn ledgers(arguments: &mut Arguments) -> Result<Vec<On>, UsageError> {
+    let postgres = arguments.text("--postgres")?.map(On::Postgres);
+    let which = arguments.text("--ledger")?;
+    match which.as_deref() {
+        None | Some("both") => Ok([On::Sqlite].into_iter().chain(postgres).collect()),
+        Some("sqlite") => Ok(vec![On::Sqlite]),
+        Some("postgres") => match postgres {
+            Some(postgres) => Ok(vec![postgres]),
+            None => Err(UsageError::NoValue("--postgres")),
+        },
+        Some(_) => Err(UsageError::Value {
+            flag: "--ledger",
+            why: "take sqlite, postgres or both".to_owned(),
+        }),
     }
 }
 
@@ -50,6 +73,23 @@ mod tests {
         let told = take("--minutes 0.5 --seed 7 --json").unwrap();
         assert_eq!((told.length, told.seed), (Duration::from_secs(30), 7));
         assert!(told.json && !told.sabotage);
+    }
+
+    #[test]
+    fn a_ledger_is_chosen_and_a_database_is_named() {
+        let on = |line: &str| take(line).map(|options| options.on);
+        let postgres = || On::Postgres("host=h".into());
+        assert_eq!(on(""), Ok(vec![On::Sqlite]));
+        assert_eq!(on("--postgres host=h"), Ok(vec![On::Sqlite, postgres()]));
+        assert_eq!(
+            on("--postgres host=h --ledger sqlite"),
+            Ok(vec![On::Sqlite])
+        );
+        assert_eq!(
+            on("--postgres host=h --ledger postgres"),
+            Ok(vec![postgres()])
+        );
+        assert!(on("--ledger postgres").is_err() && on("--ledger paper").is_err());
     }
 
     #[test]

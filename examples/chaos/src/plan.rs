@@ -2,7 +2,6 @@
 //!
 //! The same seed and length draw the same plan. What the faults hit is not drawn: it depends on how fast the machine is.
 
-use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -24,29 +23,12 @@ pub(crate) enum Fault {
         offset: i64,
         lasts: Duration,
     },
-    /// Nobody has a word from the ledger: its file is locked by somebody else, its connections are cut.
+    /// Nobody has a word from the ledger: somebody else holds the lock that claims need.
     Silence { lasts: Duration },
+    /// Every server's connections to the ledger are cut, where it has any.
+    Sever,
     /// The epoch is rotated: every flow that is open ends.
     Rotate,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Kill { slot, down } => write!(f, "kill s{slot}, down for {down:?}"),
-            Fault::Stop { slot, down } => write!(f, "stop s{slot}, down for {down:?}"),
-            Fault::Pause { slot, lasts } => write!(f, "pause s{slot} for {lasts:?}"),
-            Fault::Jump {
-                slot,
-                offset,
-                lasts,
-            } => {
-                write!(f, "clock of s{slot} {offset:+} ms for {lasts:?}")
-            }
-            Fault::Silence { lasts } => write!(f, "no word from the ledger for {lasts:?}"),
-            Fault::Rotate => f.write_str("rotate the epoch"),
-        }
-    }
 }
 
 /// What goes wrong, in order of time from the start.
@@ -61,6 +43,7 @@ pub(crate) struct Tempers {
     pause: Duration,
     jump: Duration,
     silence: Duration,
+    sever: Duration,
     rotate: Duration,
 }
 
@@ -72,6 +55,7 @@ impl Tempers {
         pause: Duration::from_secs(9),
         jump: Duration::from_millis(3_500),
         silence: Duration::from_secs(11),
+        sever: Duration::from_millis(2_500),
         rotate: Duration::from_secs(40),
     };
 
@@ -121,6 +105,7 @@ impl Plan {
             lasts: between(rng, WAIT / 2, WAIT * 3),
         });
         kind(tempers.rotate, |_, _| Fault::Rotate);
+        kind(tempers.sever, |_, _| Fault::Sever);
         faults.sort_by_key(|(at, _)| *at);
         Self(faults)
     }
@@ -174,6 +159,7 @@ mod tests {
             assert!(has(|fault| matches!(fault, Fault::Stop { .. })));
             assert!(has(|fault| matches!(fault, Fault::Silence { .. })));
             assert!(has(|fault| matches!(fault, Fault::Rotate)));
+            assert!(has(|fault| matches!(fault, Fault::Sever)));
             assert!(has(
                 |fault| matches!(fault, Fault::Pause { lasts, .. } if *lasts > LEASE)
             ));

@@ -124,6 +124,10 @@ fn faults(history: &History) -> Vec<(String, u64)> {
             "silences of the ledger",
             count(|what| what == What::Silenced),
         ),
+        (
+            "cuts of its connections",
+            count(|what| what == What::Severed),
+        ),
         ("rotations", count(|what| what == What::Rotated)),
     ])
 }
@@ -165,8 +169,10 @@ fn ledger(history: &History) -> Vec<(String, u64)> {
                 no_word += 1;
                 let silenced = history.incidents.iter().any(|incident| {
                     // Who stands still may hold the lock.
-                    matches!(incident.what, What::Silenced | What::Paused(_))
-                        && incident.from <= op.till()
+                    matches!(
+                        incident.what,
+                        What::Silenced | What::Severed | What::Paused(_)
+                    ) && incident.from <= op.till()
                         && op.asked <= incident.till
                 });
                 by_itself += u64::from(!silenced);
@@ -279,7 +285,9 @@ fn story(evidence: &Evidence<'_>, flow: u64) -> String {
             | What::Stopped(process)
             | What::Paused(process)
             | What::Clock(process, _) => processes.contains(&process),
-            What::Silenced | What::Rotated => first <= incident.till && incident.from <= last,
+            What::Silenced | What::Severed | What::Rotated => {
+                first <= incident.till && incident.from <= last
+            }
         };
         if concerns {
             let till = incident.till.saturating_sub(start);

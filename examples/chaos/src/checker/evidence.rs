@@ -325,7 +325,7 @@ fn offsets(incidents: &[Incident]) -> HashMap<Process, Vec<Offset>> {
             What::Started(process) => (process, Some(0)),
             What::Clock(process, offset) => (process, Some(offset)),
             What::Killed(process) | What::Stopped(process) => (process, None),
-            What::Paused(_) | What::Silenced | What::Rotated => continue,
+            What::Paused(_) | What::Silenced | What::Severed | What::Rotated => continue,
         };
         let so_far = offsets.entry(process).or_default();
         if let Some(last) = so_far.last_mut() {

@@ -2,6 +2,7 @@
 
 use crate::checker::evidence::Evidence;
 use crate::history::Op;
+use crate::server::goes_by_the_database;
 use crate::terms::{LEASE, millis};
 use crate::trace::{Answer, Millis, Process, Question, RowId, TokenId};
 
@@ -105,8 +106,11 @@ impl Evidence<'_> {
         op.answered.as_ref().map_or_else(end, |(at, _)| *at)
     }
 
-    /// What the ledger's clock may have shown when a process was answered.
+    /// What the clock that decides may have shown in these moments: a process's own, or the database's.
     fn ledger_time(&self, by: Process, from: Millis, till: Millis) -> (Millis, Millis) {
-        self.shown(by, from, till)
+        match self.history.has_database_clock && goes_by_the_database(by) {
+            true => (from, till),
+            false => self.shown(by, from, till),
+        }
     }
 }

@@ -59,6 +59,7 @@ impl Target {
                 Ok(())
             }
             Fault::Silence { lasts } => store.silence(lasts, seen).await,
+            Fault::Sever => store.sever(seen).await,
             Fault::Rotate => store.rotate(seen).await,
         }
     }

@@ -19,6 +19,9 @@ use crate::trace::{self, Process};
 /// How long a server may take to say where it listens, and to obey.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How often a server is started until it listens.
+const STARTS: u32 = 10;
+
 /// Where a server is, while it is up.
 #[derive(Clone, Debug)]
 pub(crate) struct Up {
@@ -70,16 +73,6 @@ impl Fleet {
     pub(crate) fn any(&self, rng: &mut Rng) -> Option<Up> {
         let up: Vec<Up> = self.slots.iter().filter_map(Slot::up).collect();
         rng.choice(up)
-    }
-
-    /// Every process that was started.
-    pub(crate) async fn processes(&self) -> Vec<Process> {
-        let mut processes = Vec::new();
-        for (slot, at) in self.slots.iter().enumerate() {
-            let lives = at.control.lock().await.lives;
-            processes.extend((0..lives).map(|life| Process { slot, life }));
-        }
-        processes
     }
 
     /// Starts every server that does not run.
@@ -207,10 +200,33 @@ impl Fleet {
         at.ok_or_else(|| Failure::new(format!("there is no server in slot {slot}")))
     }
 
+    /// Starts a server. One that does not get as far as to listen, because the ledger was taken away from it, is started
+    /// again, as a supervisor would.
     async fn start(
         &self,
         slot: usize,
         control: &mut Control,
+        seen: &Recorder,
+    ) -> Result<(), Failure> {
+        for _ in 1..STARTS {
+            let log = match std::env::var_os("RUST_LOG") {
+                Some(_) => Stdio::inherit(),
+                None => Stdio::null(),
+            };
+            let start = self.start_once(slot, control, log, seen);
+            if start.await.is_ok() {
+                return Ok(());
+            }
+        }
+        // What it says is heard when it is the last thing that it says.
+        self.start_once(slot, control, Stdio::inherit(), seen).await
+    }
+
+    async fn start_once(
+        &self,
+        slot: usize,
+        control: &mut Control,
+        log: Stdio,
         seen: &Recorder,
     ) -> Result<(), Failure> {
         let from = trace::now();
@@ -228,6 +244,7 @@ impl Fleet {
             // Its orders; the end of them is its end, so that it does not outlive this process.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(log)
             .kill_on_drop(true)
             .spawn()?;
         let (Some(orders), Some(words)) = (child.stdin.take(), child.stdout.take()) else {

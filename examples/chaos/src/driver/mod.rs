@@ -28,7 +28,8 @@ use crate::driver::faults::Target;
 use crate::driver::fleet::Fleet;
 use crate::driver::store::Store;
 use crate::driver::wire::Wire;
-use crate::history::History;
+use crate::history::{History, What};
+use crate::place::Place;
 use crate::plan::{Plan, Tempers};
 use crate::server::sabotage::Sabotage;
 
@@ -73,6 +74,23 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// What the servers of a run share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Sqlite,
+    /// A database, by how to connect to it.
+    Postgres(String),
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            On::Sqlite => "SQLite",
+            On::Postgres(_) => "PostgreSQL",
+        })
+    }
+}
+
 /// What a run is to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
@@ -85,13 +103,18 @@ pub(crate) struct Run {
 
 /// Makes a run, and returns everything that was seen in it. Processes and files are gone by then, also after a failure and
 /// after an interruption.
-pub(crate) async fn run(run: Run) -> Result<History, Failure> {
+pub(crate) async fn run(run: Run, on: &On) -> Result<History, Failure> {
     let folder = tempfile::Builder::new().prefix("mrtr-chaos-").tempdir()?;
-    let flags = run.sabotage.map(|how| format!("--sabotage={how}"));
-    let fleet = Fleet::new(folder.path(), SERVERS, flags.into_iter().collect());
+    let place = match on {
+        On::Sqlite => Place::file_in(folder.path()),
+        On::Postgres(connection) => Place::schema_at(connection),
+    };
+    let mut flags = place.to_flags();
+    flags.extend(run.sabotage.map(|how| format!("--sabotage={how}")));
+    let fleet = Fleet::new(folder.path(), SERVERS, flags);
     let target = Target {
         fleet: Arc::new(fleet),
-        store: Arc::new(Store::create(folder.path())?),
+        store: Arc::new(Store::create(&place).await?),
         seen: Arc::default(),
     };
     let outcome = tokio::select! {
@@ -104,8 +127,11 @@ pub(crate) async fn run(run: Run) -> Result<History, Failure> {
     };
     // Whoever still runs would go on writing into the folder.
     target.fleet.kill_all().await;
+    target.store.clear().await?;
     folder.close()?;
-    history
+    let mut history = history?;
+    history.has_database_clock = matches!(on, On::Postgres(_));
+    Ok(history)
 }
 
 /// The run itself. Everything that it has started but servers ends with it.
@@ -148,7 +174,14 @@ async fn play(run: Run, target: &Target) -> Result<(), Failure> {
 async fn gather(target: &Target, folder: &Path) -> Result<History, Failure> {
     let mut history = target.seen.take();
     history.rows_left = target.store.rows().await?;
-    for process in target.fleet.processes().await {
+    let started = history
+        .incidents
+        .iter()
+        .filter_map(|incident| match incident.what {
+            What::Started(process) => Some(process),
+            _ => None,
+        });
+    for process in started.collect::<Vec<_>>() {
         history.read(folder, process)?;
     }
     Ok(history)

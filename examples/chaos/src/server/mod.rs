@@ -26,6 +26,8 @@ use std::time::Duration;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use mrtr_ledger::{Account, Ledger, Limits};
+use mrtr_ledger_postgres::PostgresLedger;
+use mrtr_ledger_postgres::tokio_postgres::Config;
 use mrtr_ledger_sqlite::SqliteLedger;
 use mrtr_server::{AuthError, AuthFuture, Authenticator, Principal, Server};
 use mrtr_state::{Clock, Key, KeyRing};
@@ -35,6 +37,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::driver::Failure;
+use crate::place::Place;
 use crate::server::clock::OffsetClock;
 use crate::server::record::Book;
 use crate::server::sabotage::{HurriedClock, Sabotage, Sabotaged};
@@ -56,6 +59,7 @@ const ISSUER: &str = "https://login.example";
 pub(crate) struct Options {
     process: Process,
     folder: PathBuf,
+    place: Place,
     sabotage: Option<Sabotage>,
 }
 
@@ -67,6 +71,7 @@ impl Options {
             folder: arguments
                 .value("--folder")?
                 .ok_or(UsageError::NoValue("--folder"))?,
+            place: Place::take(&mut arguments)?,
             sabotage: arguments.value("--sabotage")?,
         };
         arguments.finish()?;
@@ -84,28 +89,59 @@ pub(crate) fn ledger_file(folder: &Path, process: Process) -> PathBuf {
     folder.join(format!("ledger-{process}.jsonl"))
 }
 
-/// The SQLite ledger of a run.
-pub(crate) fn sqlite_file(folder: &Path) -> PathBuf {
-    folder.join("ledger.sqlite")
+/// Whether a server on a database goes by the database's clock, as servers do, or by its own, which jumps: half of them
+/// each, so that both are met with, and that they disagree.
+pub(crate) fn goes_by_the_database(process: Process) -> bool {
+    process.slot.is_multiple_of(2)
 }
 
 /// Serves until told to stop.
 pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     let clock = OffsetClock::default();
-    let open = |clock: Arc<dyn Clock>| {
-        SqliteLedger::builder(sqlite_file(&options.folder))
-            .clock(clock)
-            .limits(Limits::NONE)
-            .retention(RETENTION)
-            .wait(WAIT)
-            .open()
-    };
-    let hurried = match options.sabotage {
-        Some(Sabotage::PurgeByNow) => Some(open(Arc::new(HurriedClock(clock.clone())))?),
-        _ => None,
-    };
-    let ledger = Sabotaged::new(open(Arc::new(clock.clone()))?, options.sabotage, hurried);
-    serve(&options, clock, ledger).await
+    let own: Arc<dyn Clock> = Arc::new(clock.clone());
+    let hurried = (options.sabotage == Some(Sabotage::PurgeByNow))
+        .then(|| -> Arc<dyn Clock> { Arc::new(HurriedClock(clock.clone())) });
+    match &options.place {
+        Place::Sqlite(file) => {
+            let open = |clock| {
+                SqliteLedger::builder(file)
+                    .clock(clock)
+                    .limits(Limits::NONE)
+                    .retention(RETENTION)
+                    .wait(WAIT)
+                    .open()
+            };
+            let hurried = hurried.map(open).transpose()?;
+            let ledger = Sabotaged::new(open(own)?, options.sabotage, hurried);
+            serve(&options, clock, ledger).await
+        }
+        Place::Postgres { connection, schema } => {
+            let open = async |clock: Option<Arc<dyn Clock>>| {
+                let mut config: Config = connection.parse()?;
+                // By which its sessions are told from the driver's.
+                config.application_name(schema);
+                let ledger = PostgresLedger::builder(config)
+                    .schema(schema)
+                    .limits(Limits::NONE)
+                    .retention(RETENTION)
+                    .wait(WAIT);
+                match clock {
+                    Some(clock) => ledger.test_clock(clock),
+                    None => ledger,
+                }
+                .open()
+                .await
+                .map_err(Failure::from)
+            };
+            let own = (!goes_by_the_database(options.process)).then_some(own);
+            let hurried = match hurried {
+                Some(clock) => Some(open(Some(clock)).await?),
+                None => None,
+            };
+            let ledger = Sabotaged::new(open(own).await?, options.sabotage, hurried);
+            serve(&options, clock, ledger).await
+        }
+    }
 }
 
 async fn serve<L: Ledger>(options: &Options, clock: OffsetClock, ledger: L) -> Result<(), Failure> {
