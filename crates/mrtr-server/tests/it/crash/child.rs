@@ -1,0 +1,195 @@
+//! The server process: this test binary again, which serves on a port of its own and takes orders on standard input.
+//!
+//! | order | what it does | what is answered |
+//! |---|---|---|
+//! | `pass SECONDS` | sets the clock forward | `passed` |
+//! | `rows` | counts the ledger's rows | rounds, settled rounds, steps, settled steps |
+//! | `go` | lets the effect of `slow` end | nothing |
+//!
+//! By itself it says `listening ADDRESS`, and `inside` when the effect of `slow` has happened and waits for `go`.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mrtr_ledger::Ledger;
+use mrtr_ledger_sqlite::SqliteLedger;
+use mrtr_server::{Answer, Args, DurableFlow, Form, ServerBuilder, State, ToolError, tool};
+use mrtr_state::Timestamp;
+use mrtr_testkit::ManualClock;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::points::{AFTER_EFFECT, BEFORE_EFFECT, Fatal, Fate};
+use crate::bank::{Bank, T0};
+
+/// Where the ledger and the record of effects are.
+pub(crate) const FOLDER: &str = "MRTR_CRASH_FOLDER";
+/// The point at which the process dies. None: it does not.
+pub(crate) const POINT: &str = "MRTR_CRASH_POINT";
+/// How many seconds after [`T0`] its clock stands when it starts.
+pub(crate) const SECONDS: &str = "MRTR_CRASH_SECONDS";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the other tests run it, as a process of its own"]
+async fn child() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("run by another test"));
+    let seconds: u64 = std::env::var(SECONDS).unwrap().parse().unwrap();
+    let clock = ManualClock::at(Timestamp::from_millis(T0 + seconds * 1000));
+    let fate = Fate(std::env::var(POINT).ok());
+    let ledger = SqliteLedger::builder(folder.join("ledger.sqlite"))
+        .clock(Arc::new(clock.clone()))
+        .open()
+        .unwrap();
+    let ledger = Arc::new(Fatal::new(ledger, fate.clone()));
+    let gate = Gate::default();
+    let bank = Bank::with(|builder| {
+        tools(builder)
+            .clock(clock.clone())
+            .ledger(Arc::clone(&ledger))
+            .state(Book(folder.join("effects").into()))
+            .state(gate.clone())
+            .state(fate)
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    say(&format!("listening {}", listener.local_addr().unwrap()));
+    let runtime = Handle::current();
+    std::thread::spawn(move || {
+        for order in io::stdin().lines() {
+            let order = order.unwrap();
+            match order.split_once(' ').unwrap_or((&order, "")) {
+                ("pass", seconds) => {
+                    clock.advance(Duration::from_secs(seconds.parse().unwrap()));
+                    say("passed");
+                }
+                ("rows", _) => {
+                    let rows = runtime.block_on(ledger.rows()).unwrap();
+                    say(&format!(
+                        "{} {} {} {}",
+                        rows.rounds, rows.settled_rounds, rows.steps, rows.settled_steps
+                    ));
+                }
+                ("go", _) => gate.0.notify_one(),
+                (other, _) => panic!("{other} is no order"),
+            }
+        }
+        // Whoever started it has gone.
+        std::process::exit(1);
+    });
+    bank.server
+        .serve(listener, std::future::pending())
+        .await
+        .unwrap();
+}
+
+#[expect(clippy::print_stdout, reason = "it answers there")]
+fn say(answer: &str) {
+    println!("child: {answer}");
+}
+
+fn tools(builder: ServerBuilder) -> ServerBuilder {
+    builder
+        .tool(tool("pay", pay))
+        .tool(tool("fail", fail))
+        .tool(tool("slow", slow))
+}
+
+/// The effects' own record, which knows nothing of ledgers: a line for each that is on the disk before the effect is over.
+#[derive(Clone, Debug)]
+struct Book(Arc<Path>);
+
+impl Book {
+    /// Pays. What comes back names this payment among all of them: the process that made it.
+    fn pay(&self) -> io::Result<String> {
+        let payment = std::process::id().to_string();
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.0)?;
+        file.write_all(format!("{payment}\n").as_bytes())?;
+        file.sync_all()?;
+        Ok(payment)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Gate(Arc<Notify>);
+
+#[derive(Deserialize, JsonSchema)]
+#[expect(
+    dead_code,
+    reason = "the arguments matter to the digest, not to the body"
+)]
+struct Payment {
+    to: String,
+    amount: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Confirm {
+    ok: bool,
+}
+
+async fn confirmed(flow: &DurableFlow) -> bool {
+    let answer = flow.ask("confirm", Form::<Confirm>::new("Pay?")).await;
+    matches!(answer, Answer::Accept(Confirm { ok: true }))
+}
+
+async fn pay(
+    _: Args<Payment>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+    State(fate): State<Fate>,
+) -> Result<String, ToolError> {
+    if !confirmed(&flow).await {
+        return Ok("not paid".into());
+    }
+    let payment = flow
+        .once("pay", async || {
+            fate.at(BEFORE_EFFECT);
+            let payment = book.pay()?;
+            fate.at(AFTER_EFFECT);
+            Ok::<_, ToolError>(payment)
+        })
+        .await?;
+    Ok(format!("paid by {payment}"))
+}
+
+/// The money leaves, and the effect fails.
+async fn fail(
+    _: Args<Payment>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    confirmed(&flow).await;
+    flow.once("pay", async || {
+        let payment = book.pay()?;
+        Err::<(), _>(ToolError::text(format!("{payment} was refused")))
+    })
+    .await?;
+    Ok("not reached".into())
+}
+
+/// Two steps, of which the first ends when it is told to.
+async fn slow(
+    _: Args<Payment>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+    State(gate): State<Gate>,
+) -> Result<String, ToolError> {
+    confirmed(&flow).await;
+    let first = flow
+        .once("first", async || {
+            let payment = book.pay()?;
+            say("inside");
+            gate.0.notified().await;
+            Ok::<_, ToolError>(payment)
+        })
+        .await?;
+    let second = flow
+        .once("second", async || Ok::<_, ToolError>(book.pay()?))
+        .await?;
+    Ok(format!("paid by {first} and {second}"))
+}

@@ -1,0 +1,243 @@
+//! A server process as its tests see it: it is started, asked over HTTP, killed or seen to die.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::child::{FOLDER, POINT, SECONDS};
+use crate::bank::{Call, Reply};
+
+/// How long an answer may take that does not depend on anybody.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const SIGABRT: i32 = 6;
+
+/// What outlives every process: the ledger's file and the record of effects.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A new process.
+    pub(crate) fn start(&self) -> Process {
+        self.start_at(0)
+    }
+
+    /// A new process whose clock is that many seconds ahead of the first one's.
+    pub(crate) fn start_at(&self, seconds: u64) -> Process {
+        self.process(seconds, None)
+    }
+
+    /// A new process that dies when it comes to this point.
+    pub(crate) fn start_to_die(&self, point: &str) -> Process {
+        self.process(0, Some(point))
+    }
+
+    fn process(&self, seconds: u64, point: Option<&str>) -> Process {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args([
+                "--exact",
+                "crash::child::child",
+                "--ignored",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(FOLDER, self.0.path())
+            .env(SECONDS, seconds.to_string())
+            .env_remove(POINT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Some(point) = point {
+            command.env(POINT, point);
+        }
+        let mut child = command.spawn().unwrap();
+        let orders = child.stdin.take().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Process {
+            child,
+            orders,
+            answers,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        let listening = process.answer();
+        process.address = listening
+            .strip_prefix("listening ")
+            .unwrap_or_else(|| panic!("{listening}"))
+            .parse()
+            .unwrap();
+        process
+    }
+
+    /// Who made which payment, by the record of effects alone.
+    pub(crate) fn payments(&self) -> Vec<String> {
+        let book = std::fs::read_to_string(self.0.path().join("effects"));
+        let book = book.unwrap_or_default();
+        book.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Rows of a ledger: rounds, settled rounds, steps, settled steps.
+pub(crate) type Rows = [u64; 4];
+
+pub(crate) struct Process {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    address: SocketAddr,
+}
+
+impl Process {
+    /// How its payments are named.
+    pub(crate) fn name(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::to(self.address)
+    }
+
+    /// One call on a connection of its own, and its response.
+    pub(crate) fn send(&self, call: &Call) -> Reply {
+        let reply = self.connect().send(call);
+        reply.unwrap_or_else(|error| panic!("no response: {error}"))
+    }
+
+    /// The first call of a tool: the state that comes back.
+    pub(crate) fn open(&self, tool: &str) -> String {
+        let reply = self.send(&Call::first().named(tool));
+        assert_eq!(reply.asks(), ["confirm"], "{reply:?}");
+        reply.state().to_owned()
+    }
+
+    pub(crate) fn rows(&mut self) -> Rows {
+        let answer = self.ask("rows");
+        let rows: Vec<u64> = answer.split(' ').map(|row| row.parse().unwrap()).collect();
+        rows.try_into().unwrap()
+    }
+
+    /// Sets its clock forward.
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        assert_eq!(self.ask(&format!("pass {seconds}")), "passed");
+    }
+
+    pub(crate) fn order(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    fn ask(&mut self, order: &str) -> String {
+        self.order(order);
+        self.answer()
+    }
+
+    /// The next line of the child's own; the test harness prints others.
+    pub(crate) fn answer(&mut self) -> String {
+        for line in self.answers.by_ref().lines() {
+            if let Some((_, answer)) = line.unwrap().split_once("child: ") {
+                return answer.to_owned();
+            }
+        }
+        panic!("the process has ended");
+    }
+
+    /// Sends a call that the process does not survive: no response, and an `abort`.
+    pub(crate) fn dies_of(mut self, call: &Call) {
+        match self.connect().send(call) {
+            Err(error) => assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "it only hangs"),
+            Ok(reply) => panic!("it was to die, and answered {reply:?}"),
+        }
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.signal(), Some(SIGABRT), "{status}");
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// A connection that is kept.
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    pub(crate) fn send(&mut self, call: &Call) -> io::Result<Reply> {
+        self.request(call)?;
+        self.response()
+    }
+
+    /// Sends, and does not wait.
+    pub(crate) fn request(&mut self, call: &Call) -> io::Result<()> {
+        let body = call.body.to_string();
+        let mut text = String::from("POST /mcp HTTP/1.1\r\n");
+        for (name, value) in &call.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+        self.0.get_mut().write_all(text.as_bytes())
+    }
+
+    pub(crate) fn response(&mut self) -> io::Result<Reply> {
+        let status = self.line()?;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = status.ok_or(io::ErrorKind::InvalidData)?;
+        let mut headers = HeaderMap::new();
+        loop {
+            let line = self.line()?;
+            let Some((name, value)) = line.split_once(": ") else {
+                break;
+            };
+            headers.insert(
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        let length: usize = headers["content-length"].to_str().unwrap().parse().unwrap();
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body)?;
+        Ok(Reply {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        })
+    }
+
+    /// Waits until a response has begun to arrive, and takes none of it.
+    pub(crate) fn wait_for_response(&mut self) {
+        assert!(!self.0.fill_buf().unwrap().is_empty(), "it was closed");
+    }
+
+    pub(crate) fn cut(self) {
+        self.0.get_ref().shutdown(Shutdown::Both).unwrap();
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.0.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
