@@ -143,6 +143,8 @@ fn attempt<T>(
     work: impl FnOnce(&Connection) -> T,
     is_kept: impl FnOnce(&Came<T>) -> bool,
 ) -> Result<Came<T>, Fault> {
+    // What was counted so far, the claim's own row among it, is not to go back with the effect.
+    books.write_counts()?;
     books.control("SAVEPOINT mrtr_effect")?;
     let came = books.during_effect(|connection| {
         // Nothing of the ledger's own is inside: the connection is what SQLite says it is, panic or not.

@@ -33,6 +33,7 @@ macro_rules! __effects_suite_cases {
             a_withdrawn_round_has_no_effect,
             the_same_token_goes_on,
             an_outcome_counts_like_any_other,
+            the_row_of_a_failed_effect_counts,
             one_of_many_has_an_effect,
         }
     };
@@ -319,6 +320,24 @@ pub async fn an_outcome_counts_like_any_other(bench: &Effects) {
     assert!(ran(&performed, 20), "{performed:?}");
     assert_eq!(place.refused(&place.desk.step(21)).await, Claimed::Full);
     assert_eq!(place.numbers().await, [20]);
+}
+
+/// Only what the effect wrote is taken back when it fails; its row stays, with its outcome, and counts.
+pub async fn the_row_of_a_failed_effect_counts(bench: &Effects) {
+    let limits = Limits {
+        rows_per_account: 3,
+        ..Limits::NONE
+    };
+    let place = bench.place(limits).await;
+    for number in 0..3 {
+        let end = End::Conclude(Conclusion::RollBack(b"refused".to_vec()));
+        let performed = place.perform(&place.desk.step(number), number, end).await;
+        assert!(ran(&performed, number), "{performed:?}");
+    }
+    assert_eq!(place.desk.count().await, (0, 3));
+    assert_eq!(place.refused(&place.desk.step(3)).await, Claimed::Full);
+    assert_eq!(place.desk.claim(&place.desk.round(1)).await, Claimed::Full);
+    assert!(place.numbers().await.is_empty());
 }
 
 /// As for claims, with the effects' own table as the witness.
