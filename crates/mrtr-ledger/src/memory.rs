@@ -435,6 +435,16 @@ mod tests {
     use super::*;
     use crate::suite::TestClock;
 
+    #[test]
+    fn it_says_that_it_forgets_and_shows_no_rows() {
+        let clock = Arc::new(TestClock::at(1_700_000_000_000));
+        let ledger = MemoryLedger::new(clock).unwrap();
+        assert!(!ledger.survives_restart());
+        let shown = format!("{ledger:?}");
+        assert!(shown.starts_with("MemoryLedger { limits: "), "{shown}");
+        assert!(!shown.contains("epoch"), "{shown}");
+    }
+
     /// Counts go as rows do, without a call of `purge`: 1,000 accounts in 1,000 minutes leave those of the last few.
     #[tokio::test]
     async fn counts_are_forgotten() {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use mrtr_ledger::suite::TestClock;
 use mrtr_ledger::{
     Account, Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture,
-    MemoryLedger, Note, Purged, Redemption, RoundClaim, RowKey, Rows, Settled, Settlement, Token,
-    redeem,
+    MemoryLedger, Note, Owner, Purged, Redemption, RoundClaim, RowKey, Rows, Settled, Settlement,
+    Token, redeem,
 };
 use mrtr_state::{
     Binding, Draft, Envelope, Epoch, FlowId, KeyRing, Nonce, Principal, Purpose, RawValue,
@@ -112,6 +112,35 @@ async fn one_state_is_redeemed_once() {
     .await
     .unwrap();
     assert!(matches!(other, Redemption::Redeemed(_)));
+}
+
+/// Whether a lost round runs again is said with the redemption, and nowhere else.
+#[tokio::test]
+async fn a_lost_round_is_redeemed_again_where_that_was_said() {
+    let ledger = memory();
+    let epoch = Some(ledger.epoch().await.unwrap());
+    let nonce = Nonce::from_bytes([5; 16]);
+    let redeemed = |run_again| {
+        let claim = RoundClaim {
+            run_again,
+            ..answers(1)
+        };
+        redeem(&ledger, state(nonce, epoch), claim)
+    };
+    let Redemption::Redeemed(first) = redeemed(false).await.unwrap() else {
+        panic!("it is the first")
+    };
+    let Owner { key, token } = first.owner();
+    let cut_off = ledger.settle(key, token, Settlement::Abandoned).await;
+    assert_eq!(cut_off.unwrap(), Settled::Stored);
+    assert!(matches!(
+        redeemed(false).await.unwrap(),
+        Redemption::Abandoned
+    ));
+    assert!(matches!(
+        redeemed(true).await.unwrap(),
+        Redemption::Redeemed(_)
+    ));
 }
 
 #[tokio::test]
