@@ -29,9 +29,10 @@ pub trait TransactionalLedger: Ledger {
     /// [`Conclusion::Commit`] or [`Conclusion::RollBack`] is settled like any other.
     ///
     /// # Errors
-    /// No word: the transaction may have been committed, or may still be, or never will. [`claim`](Ledger::claim) the
-    /// step with a **fresh** token to learn which, for a claim waits for what is in flight: `Settled` has the outcome;
-    /// `First` says that it was not committed and never will be (release it then).
+    /// No word: the transaction may have been committed, or may still be, or never will. Perform the step again with a
+    /// **fresh** token, an effect that does nothing and [`Conclusion::Release`], to learn which, for that waits for what
+    /// is in flight: `Not(Settled)` has the outcome; `Ran` says that it was not committed and never will be. (A claim would
+    /// ask the same, but a crash before its release would leave a step that nobody owns.)
     fn perform<O, R, F, C>(
         &self,
         claim: Claim,
