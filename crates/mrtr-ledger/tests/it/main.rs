@@ -7,5 +7,6 @@
 )]
 
 mod broken;
+mod broken_effects;
 mod memory;
 mod redeem;
