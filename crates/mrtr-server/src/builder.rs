@@ -21,6 +21,7 @@ use crate::limits::Limits;
 use crate::prompt::Prompt;
 use crate::resource::Resource;
 use crate::server::{Durability, Inner, Server};
+use crate::stored_codec::{ServerCodec, StoredSizes, parts};
 use crate::tool::Tool;
 
 /// Builds a [`Server`]; made by [`Server::builder`].
@@ -30,6 +31,7 @@ pub struct ServerBuilder {
     instructions: Option<String>,
     audience: Option<Arc<str>>,
     codec: Option<Arc<dyn StateCodec>>,
+    stored: Option<StoredSizes>,
     ledger: Option<Arc<dyn Ledger>>,
     authenticator: Option<Arc<dyn Authenticator>>,
     clock: Arc<dyn Clock>,
@@ -109,6 +111,14 @@ pub enum BuildError {
         "the builder was given a ledger but no codec, so that there is nothing to record: give it one with `.codec(..)`, or leave the ledger out"
     )]
     LedgerWithoutCodec,
+    /// Journals are to be stored, and there is nowhere to store them.
+    #[error(
+        "the codec is a `StoredCodec`, which keeps large journals in the ledger: give the builder a ledger with `.ledger(..)`, or give it the inner codec alone"
+    )]
+    StoredCodecWithoutLedger,
+    /// Sizes of a `StoredCodec` that cannot be kept to.
+    #[error("the `StoredCodec` {0}")]
+    StoredCodecSizes(String),
     /// Two tools, prompts or resources of one name or URI.
     #[error("there are two of {0}: names must be unique within a server")]
     Duplicate(String),
@@ -147,6 +157,7 @@ impl ServerBuilder {
             instructions: None,
             audience: None,
             codec: None,
+            stored: None,
             ledger: None,
             authenticator: None,
             clock: Arc::new(SystemClock),
@@ -190,8 +201,12 @@ impl ServerBuilder {
     }
 
     /// Seals state with this codec. All instances of one service need the same keys.
-    pub fn codec(mut self, codec: impl StateCodec) -> Self {
-        self.codec = Some(Arc::new(codec));
+    ///
+    /// With a [`StoredCodec`](crate::StoredCodec) around it, what a flow remembers goes into the ledger where it is large.
+    pub fn codec(mut self, codec: impl ServerCodec) -> Self {
+        let (codec, stored) = parts(codec);
+        self.codec = Some(codec);
+        self.stored = stored;
         self
     }
 
@@ -407,11 +422,17 @@ impl ServerBuilder {
             let audience = Arc::clone(&audience);
             Envelope::new(codec.as_ref(), Purpose::REQUEST_STATE, audience).with_limits(limits)
         });
+        if let Some(sizes) = self.stored {
+            sizes.check(&self.limits, self.ledger.is_some())?;
+        }
         let durability = match (&self.codec, self.ledger) {
             (None, Some(_)) => return Err(BuildError::LedgerWithoutCodec),
             (Some(codec), Some(ledger)) => {
-                let outcomes = Outcomes::new(codec.as_ref());
-                Some(Durability::new(ledger, outcomes, Arc::clone(&audience)))
+                let codec = codec.as_ref();
+                let outcomes = Outcomes::new(codec, &Purpose::STORED_OUTCOME);
+                let journals = Outcomes::new(codec, &Purpose::STORED_JOURNAL);
+                let audience = Arc::clone(&audience);
+                Some(Durability::new(ledger, outcomes, journals, audience))
             }
             (_, None) => None,
         };
@@ -422,6 +443,7 @@ impl ServerBuilder {
             capabilities: catalogue.capabilities(self.announces),
             envelope,
             durability,
+            stored: self.stored,
             authenticator,
             clock: self.clock,
             limits: self.limits,

@@ -41,6 +41,7 @@ mod schema;
 mod server;
 mod session;
 mod stdio;
+mod stored_codec;
 mod template;
 mod tool;
 mod uri;
@@ -65,6 +66,7 @@ pub use crate::question::{Answer, Form, Question, QuestionError, Rendered, Roots
 pub use crate::repeat::Repeat;
 pub use crate::resource::{IntoResourceResult, Resource, ResourceResult, resource, template};
 pub use crate::server::Server;
+pub use crate::stored_codec::{ServerCodec, StoredCodec};
 pub use crate::tool::{IntoToolResult, Json, Tool, ToolResult, tool};
 /// The wire types, for what this crate does not name itself: content blocks, tools for sampling and the like.
 pub use mrtr_protocol as protocol;

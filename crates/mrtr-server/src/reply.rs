@@ -91,7 +91,7 @@ impl Standing {
     }
 
     /// Whether the same request may be repeated without a second thought.
-    fn may_repeat(&self) -> bool {
+    pub(crate) fn may_repeat(&self) -> bool {
         match self {
             Self::Unrecorded => true,
             Self::Opening { taken } => taken.is_empty(),
@@ -506,6 +506,12 @@ impl Reply {
             }
             End::LedgerUnavailable => Self::unknown(&format!(
                 "the replay ledger did not answer or has no room, so the next step was not taken.{note} What was done before that step"
+            )),
+            End::NotKept if standing.may_repeat() => Self::unavailable(
+                "The replay ledger did not answer or has no room for what the call must remember, so nothing could be asked.",
+            ),
+            End::NotKept => Self::unknown(&format!(
+                "the replay ledger did not answer or has no room for what the call must remember, so nothing could be asked.{note} What was done before that question"
             )),
             End::StaleEpoch if standing.may_repeat() => {
                 Self::unavailable("The replay ledger was reset just now; no step was taken.")

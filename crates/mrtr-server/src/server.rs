@@ -22,6 +22,7 @@ use crate::http::gate::Gate;
 use crate::hub::Hub;
 use crate::limits::Limits;
 use crate::pace::Pace;
+use crate::stored_codec::StoredSizes;
 
 /// An MCP server of revision 2026-07-28, and of the earlier era for clients that open with `initialize`. Cheap to clone; clones are
 /// the same server.
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     /// Seals and opens request state; absent when no codec was given.
     pub(crate) envelope: Option<Envelope>,
     pub(crate) durability: Option<Durability>,
+    /// From which size on journals are kept in the ledger; `None`: all are carried.
+    pub(crate) stored: Option<StoredSizes>,
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
@@ -142,6 +145,8 @@ impl Inner {
 pub(crate) struct Durability {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) outcomes: Outcomes,
+    /// How journals are kept that are too large to be carried.
+    pub(crate) journals: Outcomes,
     /// The server's identity, as it is sealed.
     pub(crate) audience: Arc<str>,
     epoch: RwLock<Option<(Epoch, Timestamp)>>,
@@ -151,10 +156,16 @@ pub(crate) struct Durability {
 const EPOCH_AGE: Duration = Duration::from_secs(2);
 
 impl Durability {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, outcomes: Outcomes, audience: Arc<str>) -> Self {
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        outcomes: Outcomes,
+        journals: Outcomes,
+        audience: Arc<str>,
+    ) -> Self {
         Self {
             ledger,
             outcomes,
+            journals,
             audience,
             epoch: RwLock::default(),
         }

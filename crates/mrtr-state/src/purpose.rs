@@ -22,13 +22,16 @@ impl Purpose {
     pub const REQUEST_STATE: Purpose = Purpose::built_in("request state");
     /// An outcome kept in a replay ledger.
     pub const STORED_OUTCOME: Purpose = Purpose::built_in("stored outcome");
+    /// What a flow remembers, kept in a replay ledger because it is too large to be carried.
+    pub const STORED_JOURNAL: Purpose = Purpose::built_in("stored journal");
     /// A key or secret kept in a store.
     pub const STORED_KEY: Purpose = Purpose::built_in("stored key");
 
     /// Every purpose of this project's own.
-    pub const BUILT_IN: [Purpose; 3] = [
+    pub const BUILT_IN: [Purpose; 4] = [
         Purpose::REQUEST_STATE,
         Purpose::STORED_OUTCOME,
+        Purpose::STORED_JOURNAL,
         Purpose::STORED_KEY,
     ];
 

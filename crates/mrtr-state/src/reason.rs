@@ -27,6 +27,8 @@ pub enum Reason {
     DifferentRequest,
     /// Redeemed before, with another answer.
     AlreadyUsed,
+    /// It names something that the server was to keep, and that is not there (any more), or not as it was.
+    NotKept,
 }
 
 /// Whether an earlier retry with a rejected state may have had an effect that the caller did
@@ -42,7 +44,7 @@ pub enum Consequence {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::Malformed,
         Reason::TooLarge,
         Reason::BadSignature,
@@ -53,6 +55,7 @@ impl Reason {
         Reason::DifferentPrincipal,
         Reason::DifferentRequest,
         Reason::AlreadyUsed,
+        Reason::NotKept,
     ];
 
     /// The stable word, for `data.reason` and for logs.
@@ -69,6 +72,7 @@ impl Reason {
             Reason::DifferentPrincipal => "different_principal",
             Reason::DifferentRequest => "different_request",
             Reason::AlreadyUsed => "already_used",
+            Reason::NotKept => "not_kept",
         }
     }
 
@@ -86,13 +90,14 @@ impl Reason {
             Reason::DifferentPrincipal => "issued to a different principal",
             Reason::DifferentRequest => "belongs to a different request",
             Reason::AlreadyUsed => "already used",
+            Reason::NotKept => "what it stands for is not kept any more",
         }
     }
 
     /// What the caller should do next, as a sentence.
     ///
     /// Starting again is safe advice only where nothing can have happened yet. With a replay
-    /// ledger, an expired state may be the repetition of a retry whose response was lost.
+    /// ledger, an expired state may be the repetition of a retry whose response was lost, and so may one whose rows are lost.
     ///
     /// ```
     /// use mrtr_state::{Consequence, Reason};
@@ -107,7 +112,7 @@ impl Reason {
             (Reason::AlreadyUsed, _) => {
                 "The first answer stands. Start the request again only if it should happen a second time."
             }
-            (Reason::Expired | Reason::StaleEpoch, Consequence::WithLedger) => {
+            (Reason::Expired | Reason::StaleEpoch | Reason::NotKept, Consequence::WithLedger) => {
                 "An earlier retry may have taken effect. Check before you start the request again."
             }
             _ => "Start the request again without it.",
@@ -162,6 +167,12 @@ mod tests {
                 again,
             ),
             ("already_used", "already used", stands, stands),
+            (
+                "not_kept",
+                "what it stands for is not kept any more",
+                again,
+                check,
+            ),
         ];
         let actual = Reason::ALL.map(|reason| {
             (

@@ -16,6 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::kept::{self, Place};
 use super::row::Row;
 use super::{Frame, Requester, Round, reject};
 use crate::by_hand::Turn;
@@ -172,12 +173,12 @@ impl Job {
                 }
                 Finish::Done(Ok(Turn::InputRequired(asks))) => asks,
                 Finish::Done(Err(error)) => return Reply::handler_error(&handler, error),
-                finish => return self.unfinished(&cell, finish, &standing()),
+                finish => return self.unfinished(&cell, finish, &standing()).await,
             };
             let waiting = Run::new(Arc::clone(&cell), Box::pin(asks.put(&cell)));
             match self.finish(&cell, record, waiting, &mut rounds).await {
                 Finish::Done(()) => journal = Some(cell.take_journal()),
-                finish => return self.unfinished(&cell, finish, &standing()),
+                finish => return self.unfinished(&cell, finish, &standing()).await,
             }
         }
     }
@@ -267,20 +268,23 @@ impl Job {
     }
 
     /// What comes of a body that did not end.
-    fn unfinished<T>(self, cell: &FlowCell, finish: Finish<T>, standing: &Standing) -> Reply {
+    async fn unfinished<T>(self, cell: &FlowCell, finish: Finish<T>, standing: &Standing) -> Reply {
         let handler = Arc::clone(&self.handler);
         match finish {
-            Finish::Asks(open) => self.ask(cell, open, standing),
-            Finish::Ended(end) => {
-                if let (End::StaleEpoch, Some(durability)) = (&end, &self.inner.durability) {
-                    durability.forget_epoch();
-                }
-                let earlier = self.requester.link.is_earlier();
-                let opaque = self.inner.opaque_rejections;
-                Reply::ended(&handler, &end, standing, opaque, earlier)
-            }
+            Finish::Asks(open) => self.ask(cell, open, standing).await,
+            Finish::Ended(end) => self.ended(&end, standing),
             Finish::Panicked | Finish::Done(_) => panicked(&handler, standing),
         }
+    }
+
+    /// What the framework could not deliver.
+    fn ended(&self, end: &End, standing: &Standing) -> Reply {
+        if let (End::StaleEpoch, Some(durability)) = (end, &self.inner.durability) {
+            durability.forget_epoch();
+        }
+        let earlier = self.requester.link.is_earlier();
+        let opaque = self.inner.opaque_rejections;
+        Reply::ended(&self.handler, end, standing, opaque, earlier)
     }
 
     /// The run to its end. In the earlier era that is where its questions are put, on the call's own line, and waited for.
@@ -384,19 +388,19 @@ impl Job {
         })
     }
 
-    /// Seals what the flow must remember and asks.
-    fn ask(self, cell: &FlowCell, open: Vec<Open>, standing: &Standing) -> Reply {
-        let handler = Arc::clone(&self.handler);
-        let (Some(envelope), Some((frame, request))) = (&self.inner.envelope, self.flow) else {
-            return Reply::unaskable(&handler, "the server has no codec", standing);
+    /// Seals what the flow must remember and asks. What is too large to be carried is kept in the ledger before the state leaves.
+    async fn ask(self, cell: &FlowCell, open: Vec<Open>, standing: &Standing) -> Reply {
+        let handler = &self.handler;
+        let (Some(envelope), Some((frame, request))) = (&self.inner.envelope, &self.flow) else {
+            return Reply::unaskable(handler, "the server has no codec", standing);
         };
         let round = frame.round + 1;
         if round > self.inner.limits.rounds {
-            return Reply::asked_too_often(&handler, frame.round, standing);
+            return Reply::asked_too_often(handler, frame.round, standing);
         }
         let now = self.inner.clock.now();
         if now >= frame.flow_exp {
-            return Reply::open_too_long(&handler, standing);
+            return Reply::open_too_long(handler, standing);
         }
         let mut journal = cell.take_journal();
         let mut requests = InputRequests::default();
@@ -406,65 +410,101 @@ impl Job {
                 .open
                 .push(OpenQuestion(key.to_string(), rendered.kind(), digest));
             if requests.insert(key, rendered.into_request()).is_err() {
-                return Reply::unaskable(&handler, "it used a key twice", standing);
+                return Reply::unaskable(handler, "it used a key twice", standing);
             }
         }
-        let binding = Binding {
-            principal: self.requester.principal,
-            request,
+        let written = to_raw_value(&journal).ok().zip(Nonce::generate().ok());
+        let Some((journal, nonce)) = written else {
+            tracing::error!(
+                "a journal does not serialize, or there is no randomness to seal it with"
+            );
+            return Reply::unaskable(handler, LOGGED, standing);
         };
-        let sealed = seal(&journal, |nonce, data| {
-            let draft = Draft {
-                nonce,
-                flow: frame.flow,
-                flow_exp: frame.flow_exp,
-                round,
-                epoch: frame.epoch,
-                iat: now,
-                exp: now.saturating_add(handler.lifetime).min(frame.flow_exp),
-                data,
-            };
-            envelope.seal(&binding, &draft)
-        });
-        match sealed.map(|state| InputRequiredResult::new(requests, Some(state))) {
-            Ok(Ok(mut result)) => {
-                result.meta = self.inner.result_meta();
-                Reply::asking(&result)
-            }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "a round cannot be put");
-                Reply::unaskable(&handler, "the server's log has the reason", standing)
-            }
-            Err(error @ SealError::TooLarge { .. }) => {
-                tracing::error!(%error, "a state cannot be sealed; keep less in memos and answers");
-                Reply::unaskable(
-                    &handler,
-                    "what it keeps does not fit into a state",
-                    standing,
-                )
-            }
+        let exp = now.saturating_add(handler.lifetime).min(frame.flow_exp);
+        let kept = match self.to_be_kept(&journal) {
+            Ok(kept) => kept,
+            Err(why) => return Reply::unaskable(handler, why, standing),
+        };
+        let binding = Binding {
+            principal: self.requester.principal.clone(),
+            request: *request,
+        };
+        let draft = Draft {
+            nonce,
+            flow: frame.flow,
+            flow_exp: frame.flow_exp,
+            round,
+            epoch: frame.epoch,
+            iat: now,
+            exp,
+            data: kept.as_deref().unwrap_or(&journal),
+        };
+        let state = match envelope.seal(&binding, &draft) {
+            Ok(state) => state,
             Err(error) => {
                 tracing::error!(%error, "a state cannot be sealed");
-                Reply::unaskable(&handler, "the server's log has the reason", standing)
+                let why = match error {
+                    SealError::TooLarge { .. } => "what it keeps does not fit into a state",
+                    _ => LOGGED,
+                };
+                return Reply::unaskable(handler, why, standing);
+            }
+        };
+        let mut result = match InputRequiredResult::new(requests, Some(state)) {
+            Ok(result) => result,
+            Err(error) => {
+                tracing::error!(%error, "a round cannot be put");
+                return Reply::unaskable(handler, LOGGED, standing);
+            }
+        };
+        if kept.is_some() {
+            let place = Place {
+                nonce,
+                exp,
+                principal: &binding.principal,
+                request,
+            };
+            if let Err(end) = self.keep(cell, &place, &journal, standing).await {
+                return self.ended(&end, standing);
             }
         }
+        result.meta = self.inner.result_meta();
+        Reply::asking(&result)
+    }
+
+    /// What the state carries in the journal's place, if that is too large to be carried; or why it can go nowhere.
+    fn to_be_kept(&self, journal: &RawValue) -> Result<Option<Box<RawValue>>, &'static str> {
+        let bytes = journal.get().len();
+        let Some(sizes) = self.inner.stored.filter(|sizes| sizes.stores(bytes)) else {
+            return Ok(None);
+        };
+        if sizes.refuses(bytes) {
+            tracing::error!(bytes, "a journal is larger than the `StoredCodec` stores");
+            return Err("what it keeps is more than this server stores");
+        }
+        kept::in_place_of(journal).map(Some).ok_or(LOGGED)
+    }
+
+    async fn keep(
+        &self,
+        cell: &FlowCell,
+        place: &Place<'_>,
+        journal: &RawValue,
+        standing: &Standing,
+    ) -> Result<(), End> {
+        let (Some(durable), Some(durability)) = (&cell.durable, &self.inner.durability) else {
+            return Err(End::NotKept);
+        };
+        // Who has been let in to act is not turned away when the act is over.
+        let admitted = !standing.may_repeat();
+        kept::keep(durable, &durability.journals, place, journal, admitted).await
     }
 }
 
-const TOO_MANY: &str = "Too many calls of this principal are running; nothing was run.";
+/// Why a question cannot be put, where the cause is for the operator alone.
+const LOGGED: &str = "the server's log has the reason";
 
-/// Writes the journal and seals it under a fresh nonce.
-fn seal(
-    journal: &Journal,
-    with: impl FnOnce(Nonce, &RawValue) -> Result<String, SealError>,
-) -> Result<String, SealError> {
-    let nonce = Nonce::generate()?;
-    let data = to_raw_value(journal).map_err(|error| {
-        tracing::error!(%error, "a journal does not serialize");
-        SealError::Codec
-    })?;
-    with(nonce, &data)
-}
+const TOO_MANY: &str = "Too many calls of this principal are running; nothing was run.";
 
 fn panicked(handler: &Registered, standing: &Standing) -> Reply {
     tracing::error!(handler = handler.name, "a handler panicked");

@@ -4,6 +4,7 @@
 //! params ── known? arguments an object?                              -32602, nothing spent
 //!    │
 //!    ├─ with requestState: open ── claims, principal, request         rejected, nothing spent (late: looked up)
+//!    │                      ├─ its journal, if the ledger keeps it    rejected or 1003, nothing spent
 //!    │                      └─ journal receives the answers            -32602, nothing spent
 //!    ├─ arguments against the published schema                         isError or -32602, nothing spent
 //!    │
@@ -12,6 +13,7 @@
 //! ```
 
 mod job;
+mod kept;
 mod row;
 
 use std::borrow::Cow;
@@ -30,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use self::job::Job;
+use self::kept::{Place, Unread};
 use self::row::Row;
 use crate::flow::journal::{Journal, OpenQuestion};
 use crate::meta::Notes;
@@ -269,7 +272,7 @@ async fn open_flow(inner: &Inner, handler: &Registered) -> Result<Frame, Reply> 
         None => None,
         Some(durability) => Some(durability.epoch(inner.clock.now()).await.map_err(|error| {
             tracing::error!(%error, "no word from the ledger on its epoch; no flow is opened");
-            Reply::unavailable("The replay ledger did not answer; nothing was run.")
+            Reply::unavailable(NO_WORD)
         })?),
     };
     let fresh = || -> Result<Frame, mrtr_state::RandomError> {
@@ -343,8 +346,16 @@ async fn reenter(
             );
         }
     };
-    let Some(mut journal) = Journal::read(state.data()) else {
-        return Err(reject(inner, Reason::Malformed));
+    let place = Place {
+        nonce: state.nonce(),
+        exp: state.exp(),
+        principal: &requester.principal,
+        request: &request,
+    };
+    let mut journal = match kept::read(inner, &place, state.data()).await {
+        Ok(journal) => journal,
+        Err(Unread::Reason(reason)) => return Err(reject(inner, reason)),
+        Err(Unread::NoWord) => return Err(Reply::unavailable(UNSPENT)),
     };
     let responses = responses(asked)?;
     let answers =
@@ -373,10 +384,13 @@ async fn reenter(
 
 fn unspent(error: &LedgerError) -> Reply {
     tracing::error!(%error, "no word from the ledger on its epoch");
-    Reply::unavailable(
-        "The replay ledger did not answer; nothing was run, and the state is not spent.",
-    )
+    Reply::unavailable(UNSPENT)
 }
+
+/// Where there is no state to spend.
+const NO_WORD: &str = "The replay ledger did not answer; nothing was run.";
+const UNSPENT: &str =
+    "The replay ledger did not answer; nothing was run, and the state is not spent.";
 
 /// What makes two retries of one state the same retry: the answers to its open questions, by value.
 fn answers_digest(journal: &Journal, responses: &InputResponses<'_>) -> Option<RequestDigest> {
@@ -416,7 +430,18 @@ async fn late_or_rejected(
     if now >= late.exp().saturating_add(inner.limits.retention) {
         return rejection;
     }
-    let row = Journal::read(late.data()).and_then(|journal| {
+    let place = Place {
+        nonce: late.nonce(),
+        exp: late.exp(),
+        principal: &requester.principal,
+        request: &request,
+    };
+    let journal = match kept::read(inner, &place, late.data()).await {
+        Ok(journal) => Some(journal),
+        Err(Unread::Reason(_)) => None,
+        Err(Unread::NoWord) => return Reply::unavailable(NO_WORD),
+    };
+    let row = journal.and_then(|journal| {
         let answers = answers_digest(&journal, &responses(asked).ok()?)?;
         let fingerprint = Fingerprint::round(
             &late.nonce(),

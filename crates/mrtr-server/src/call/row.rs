@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mrtr_ledger::{Fingerprint, Found, Kind, RowKey, Settled, Settlement, Token};
 use mrtr_state::{Nonce, Reason, Timestamp};
 
-use super::{Requester, reject};
+use super::{NO_WORD, Requester, reject};
 use crate::ledgering;
 use crate::registered::Registered;
 use crate::reply::{Repeated, Reply};
@@ -58,9 +58,7 @@ impl<'a> Row<'a> {
             Ok(found) => Some(self.found(found)),
             Err(error) => {
                 tracing::error!(%error, "no word from the ledger on a look-up");
-                Some(Reply::unavailable(
-                    "The replay ledger did not answer; nothing was run.",
-                ))
+                Some(Reply::unavailable(NO_WORD))
             }
         }
     }

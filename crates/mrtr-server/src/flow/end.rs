@@ -57,6 +57,8 @@ pub(crate) enum End {
     StaleEpoch,
     /// No word from the ledger, or no room in it.
     LedgerUnavailable,
+    /// The same, when what the flow must remember was to be kept there and a question was to be put.
+    NotKept,
     /// The connection closed, or the client cancelled the request; no further step is begun.
     Cancelled,
     /// The earlier era: the flow has asked in as many rounds as it may. In the modern one a state says how many they were.

@@ -1,6 +1,6 @@
-//! How outcomes are kept in the ledger.
+//! How outcomes, and journals that are too large to be carried, are kept in the ledger.
 //!
-//! With the AEAD codec they are sealed under a purpose of their own and bound to the row and fingerprint that they belong
+//! With the AEAD codec they are sealed under a purpose of each's own and bound to the row and fingerprint that they belong
 //! to, so that a row copied over another does not open. With HMAC they are plain: the ledger is then as private as the
 //! answers that the state carries.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mrtr_ledger::{Fingerprint, RowKey};
 use mrtr_state::{Purpose, Sealer, StateCodec, Variant, WireState};
 
-/// Seals and opens outcomes.
+/// Seals and opens outcomes, or journals.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcomes {
     sealer: Option<Arc<dyn Sealer>>,
@@ -20,8 +20,8 @@ pub(crate) struct Outcomes {
 pub(crate) struct Unreadable;
 
 impl Outcomes {
-    pub(crate) fn new(codec: &dyn StateCodec) -> Self {
-        let sealer = codec.sealer(&Purpose::STORED_OUTCOME);
+    pub(crate) fn new(codec: &dyn StateCodec, purpose: &Purpose) -> Self {
+        let sealer = codec.sealer(purpose);
         Self {
             sealer: (sealer.variant() == Variant::Aead).then_some(sealer),
         }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_sealed_outcome_opens_at_its_own_row_alone() {
         let codec = AeadCodec::new(KeyRing::generate().unwrap()).unwrap();
-        let outcomes = Outcomes::new(&codec);
+        let outcomes = Outcomes::new(&codec, &Purpose::STORED_OUTCOME);
         let (key, fingerprint) = (row(1, 5), Fingerprint::from_bytes([1; 32]));
         let stored = outcomes
             .seal(&key, &fingerprint, b"done: 4711")
@@ -120,7 +120,8 @@ mod tests {
     fn with_hmac_outcomes_are_plain() {
         let codec = HmacCodec::new(KeyRing::generate().unwrap()).unwrap();
         let (key, fingerprint) = (row(1, 5), Fingerprint::from_bytes([1; 32]));
-        let stored = Outcomes::new(&codec).seal(&key, &fingerprint, b"done");
+        let stored =
+            Outcomes::new(&codec, &Purpose::STORED_OUTCOME).seal(&key, &fingerprint, b"done");
         assert_eq!(stored.as_deref(), Some(&b"done"[..]));
     }
 }

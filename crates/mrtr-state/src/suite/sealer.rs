@@ -289,6 +289,7 @@ pub fn keeps_purposes_apart(make: Make<'_>) {
         Purpose::application(""),
         Purpose::REQUEST_STATE,
         Purpose::STORED_OUTCOME,
+        Purpose::STORED_JOURNAL,
         Purpose::STORED_KEY,
     ];
     for from in purposes {
