@@ -29,6 +29,7 @@ mod rules;
 mod run_again;
 mod serve;
 mod session;
+mod stored;
 mod streams;
 mod subscriptions;
 mod surfaces;

@@ -92,6 +92,8 @@ pub(crate) struct Tap {
     pub(crate) beats_panic: AtomicBool,
     /// What is looked up cannot be read.
     pub(crate) garbles: AtomicBool,
+    /// What is looked up was changed to this.
+    pub(crate) instead: Mutex<Option<Vec<u8>>>,
     pub(crate) seen: Mutex<Vec<u8>>,
 }
 
@@ -109,6 +111,7 @@ impl Tap {
             beats: AtomicUsize::new(0),
             beats_panic: AtomicBool::new(false),
             garbles: AtomicBool::new(false),
+            instead: Mutex::default(),
             seen: Mutex::default(),
         })
     }
@@ -166,6 +169,10 @@ impl Ledger for Tap {
             match self.lookups.pass(found).await? {
                 Found::Settled(_) if self.garbles.load(Ordering::SeqCst) => {
                     Ok(Found::Settled(b"?".to_vec()))
+                }
+                Found::Settled(value) => {
+                    let instead = self.instead.lock().unwrap().clone();
+                    Ok(Found::Settled(instead.unwrap_or(value)))
                 }
                 found => Ok(found),
             }
