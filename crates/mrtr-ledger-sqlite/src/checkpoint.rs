@@ -122,6 +122,14 @@ impl Checkpoints {
     }
 }
 
+#[cfg(test)]
+impl Checkpoints {
+    /// Whether the thread has something to do.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.marks.busy.load(Ordering::Acquire)
+    }
+}
+
 impl Drop for Checkpoints {
     // Its connection is closed before the writer's: the last one to go puts everything into the file and removes the log.
     fn drop(&mut self) {

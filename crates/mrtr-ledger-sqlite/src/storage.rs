@@ -27,7 +27,7 @@ pub(crate) struct Storage {
 
 pub(crate) struct Open {
     // First, so that it ends before the connection is closed.
-    checkpoints: Checkpoints,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) connection: Connection,
     known: Known,
     identity: Identity,

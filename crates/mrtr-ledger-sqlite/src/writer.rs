@@ -183,4 +183,7 @@ fn take_back(connection: &Connection, books: &Books<'_>) -> bool {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod power;
+#[cfg(test)]
 mod tests;
