@@ -163,8 +163,8 @@ fn attempt<T>(
             return Err(Fault::Reference);
         }
     } else {
+        // The ledger's own writes, its counts among them, are outside.
         books.control("ROLLBACK TO mrtr_effect").map_err(ended)?;
-        books.forget();
     }
     books.control("RELEASE mrtr_effect").map_err(ended)?;
     Ok(came)

@@ -337,6 +337,21 @@ pub async fn the_row_of_a_failed_effect_counts(bench: &Effects) {
     assert_eq!(place.desk.count().await, (0, 3));
     assert_eq!(place.refused(&place.desk.step(3)).await, Claimed::Full);
     assert_eq!(place.desk.claim(&place.desk.round(1)).await, Claimed::Full);
+    // A step that was given back may keep a row or not. What it keeps, it is counted for.
+    let release = End::Conclude(Conclusion::Release);
+    let place = bench.place(limits).await;
+    for number in 0..20 {
+        let end = match number % 2 {
+            0 => release.clone(),
+            _ => End::Panic,
+        };
+        let performed = place.perform(&place.desk.step(number), number, end).await;
+        if let Performed::Not(claimed) = performed {
+            assert_eq!(claimed, Claimed::Full);
+        }
+    }
+    let (_, steps) = place.desk.count().await;
+    assert!(steps <= 3, "{steps} rows, and three are the limit");
     assert!(place.numbers().await.is_empty());
 }
 
