@@ -15,6 +15,7 @@ mod command;
 mod effects;
 mod faults;
 mod files;
+mod golden;
 mod inspect;
 mod processes;
 mod sharing;

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use mrtr_ledger::suite::TestClock;
-use mrtr_ledger::{Claimed, Found, Ledger as _, Settled, Settlement};
+use mrtr_ledger::{Claimed, Found, Ledger as _, Performed, Settled, Settlement};
 use mrtr_ledger_sqlite::SqliteLedger;
 use mrtr_state::{Clock as _, SystemClock};
 
@@ -16,7 +16,7 @@ use crate::bench::{LEASE, Place, paid, retry, round, settled};
 use crate::effects::{insert, numbers, perform, step, table};
 
 const PROCESSES: usize = 4;
-const TASKS: usize = 16;
+const TASKS: usize = 64;
 const ROUNDS: u64 = 200;
 
 struct Process {
@@ -106,6 +106,7 @@ async fn child() {
         let epoch = ledger.epoch().await.unwrap();
         match order {
             "race" => println!("child: {}", race(ledger, number).await),
+            "race-effects" => println!("child: {}", race_effects(ledger, number).await),
             "claim" => println!(
                 "child: {:?}",
                 ledger.claim(round(epoch, number)).await.unwrap()
@@ -145,7 +146,7 @@ async fn child() {
     }
 }
 
-/// Sixteen tasks claim one round. How many ran it, and how many were told to wait or what came of it.
+/// Many tasks claim one round. How many ran it, and how many were told to wait or what came of it.
 async fn race(ledger: &Arc<SqliteLedger>, number: u64) -> String {
     let claim = round(ledger.epoch().await.unwrap(), number);
     let tasks: Vec<_> = (0..TASKS)
@@ -167,6 +168,35 @@ async fn race(ledger: &Arc<SqliteLedger>, number: u64) -> String {
                         assert_eq!(other, settled());
                         false
                     }
+                }
+            })
+        })
+        .collect();
+    let mut ran = 0;
+    for task in tasks {
+        ran += usize::from(task.await.unwrap());
+    }
+    format!("{ran} of {TASKS}")
+}
+
+/// Many tasks perform one step. How many had the effect, and how many were told what came of it.
+async fn race_effects(ledger: &Arc<SqliteLedger>, number: u64) -> String {
+    let claim = step(
+        ledger.epoch().await.unwrap(),
+        u32::try_from(number).unwrap(),
+    );
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let (ledger, mut claim) = (Arc::clone(ledger), claim.clone());
+            claim.token = mrtr_ledger::Token::generate().unwrap();
+            tokio::spawn(async move {
+                match perform(&ledger, claim, move |db| insert(db, number)).await {
+                    Ok(Performed::Ran(())) => true,
+                    Ok(Performed::Not(told)) => {
+                        assert_eq!(told, Claimed::Settled(b"sent".to_vec()));
+                        false
+                    }
+                    other => panic!("{other:?}"),
                 }
             })
         })
@@ -201,16 +231,69 @@ async fn case_076_one_of_many_processes_wins() {
             .iter_mut()
             .for_each(|process| process.order(&format!("race {number}")));
         let answers: Vec<String> = processes.iter_mut().map(Process::answer).collect();
-        let won = answers.iter().filter(|answer| *answer == "1 of 16").count();
-        let lost = answers.iter().filter(|answer| *answer == "0 of 16").count();
+        let won = answers.iter().filter(|answer| *answer == "1 of 64").count();
+        let lost = answers.iter().filter(|answer| *answer == "0 of 64").count();
         assert_eq!(
             (won, lost),
             (1, PROCESSES - 1),
             "round {number}: {answers:?}"
         );
     }
-    let rows = place.open().rows().await.unwrap();
+    let ledger = place.open();
+    let rows = ledger.rows().await.unwrap();
     assert_eq!((rows.rounds, rows.settled_rounds), (ROUNDS, ROUNDS));
+    let verified = ledger.verify().await.unwrap();
+    assert!(verified.is_sound(), "{:?}", verified.findings);
+}
+
+/// The same for steps with their effects in the file: one row for each.
+#[tokio::test]
+async fn one_of_many_processes_has_the_effect() {
+    let place = Place::new();
+    let mut processes: Vec<Process> = (0..PROCESSES)
+        .map(|_| Process::start(&place.file()))
+        .collect();
+    processes
+        .iter_mut()
+        .for_each(|process| _ = process.ask("open"));
+    processes[0].ask("table");
+    for number in 0..ROUNDS / 4 {
+        processes
+            .iter_mut()
+            .for_each(|process| process.order(&format!("race-effects {number}")));
+        let answers: Vec<String> = processes.iter_mut().map(Process::answer).collect();
+        let won = answers.iter().filter(|answer| *answer == "1 of 64").count();
+        let lost = answers.iter().filter(|answer| *answer == "0 of 64").count();
+        assert_eq!(
+            (won, lost),
+            (1, PROCESSES - 1),
+            "round {number}: {answers:?}"
+        );
+    }
+    let db = rusqlite::Connection::open(place.file()).unwrap();
+    let all: Vec<u32> = (0..u32::try_from(ROUNDS / 4).unwrap()).collect();
+    assert_eq!(numbers(&db), all);
+}
+
+/// Four processes find a file of an older version at one instant. One of them brings it up to date.
+#[tokio::test]
+async fn many_processes_bring_one_file_up_to_date() {
+    for _ in 0..5 {
+        let place = crate::golden::place("version-1.sqlite");
+        let mut processes: Vec<Process> = (0..PROCESSES)
+            .map(|_| Process::start(&place.file()))
+            .collect();
+        processes
+            .iter_mut()
+            .for_each(|process| process.order("open"));
+        let epochs: Vec<String> = processes.iter_mut().map(Process::answer).collect();
+        assert!(
+            epochs.iter().all(|epoch| *epoch == epochs[0]),
+            "one ledger, so one epoch"
+        );
+        assert_eq!(processes[0].ask("claim 1"), "First");
+        assert!(processes[1].ask("claim 1").starts_with("InProgress"));
+    }
 }
 
 /// The schema alone, over and over: the race is at its narrowest on a new file.
@@ -316,10 +399,7 @@ async fn a_crash_leaves_effect_and_outcome_or_neither() {
             insert(db, 100 + u64::from(number))
         })
         .await;
-        assert!(
-            matches!(performed, Ok(mrtr_ledger::Performed::Ran(()))),
-            "{performed:?}"
-        );
+        assert!(matches!(performed, Ok(Performed::Ran(()))), "{performed:?}");
     }
     assert_eq!(numbers(&db).len(), 20);
 }
