@@ -1,16 +1,23 @@
 //! `cargo xtask bench`: builds a measurement in release mode and hands over to it.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::cargo::{self, cargo};
 use crate::failure::Failure;
+use crate::postgres;
 
 const HELP: &str = "\
 cargo xtask bench ledger [--json] [--rows N] [--rounds N] [--only MEASURE]..
 
 What a durable claim costs on SQLite, as ratios of one run; `cargo xtask bench ledger --help` says more. A release build
 comes first. Exit code 1: a ratio is not within its bound.
+
+cargo xtask bench postgres [MILLISECONDS [ROWS]]
+
+The same on a PostgreSQL server of its own, without bounds: each side is measured for a second at a time, and with
+1,000,000 rows, unless told otherwise. docs/scale.md has a run.
 ";
 
 /// Runs the measurement that is named, with the user's arguments; stdout is its own.
@@ -21,35 +28,49 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
             Ok(io::stdout().write_all(HELP.as_bytes())?)
         }
         Some((word, rest)) if word == "ledger" => ledger(rest),
+        Some((word, rest)) if word == "postgres" => on_postgres(rest),
         Some((word, _)) => Err(Failure::usage(format!(
-            "there is no bench `{word}`; there is `ledger`"
+            "there is no bench `{word}`; there are `ledger` and `postgres`"
         ))),
     }
 }
 
 fn ledger(args: &[String]) -> Result<(), Failure> {
+    let (program, target) = built("mrtr-ledger-sqlite", "bench")?;
+    let mut bench = std::process::Command::new(program);
+    bench.arg("--folder").arg(target.join("bench")).args(args);
+    measure(bench)
+}
+
+fn on_postgres(args: &[String]) -> Result<(), Failure> {
+    let (program, _) = built("mrtr-ledger-postgres", "bench_postgres")?;
+    let server = match postgres::Server::start()? {
+        postgres::Started::Server(server) => server,
+        postgres::Started::Not(why) => {
+            return Err(Failure::failed(why, "install it (on Debian: postgresql)"));
+        }
+    };
+    let mut bench = std::process::Command::new(program);
+    bench.args(args).env(postgres::VARIABLE, &server.connection);
+    measure(bench)
+}
+
+/// A package's example, built in release mode, and the folder of what is built.
+fn built(package: &str, example: &str) -> Result<(PathBuf, PathBuf), Failure> {
     let metadata = cargo::metadata(false)?;
-    let mut build = cargo([
-        "build",
-        "--release",
-        "-p",
-        "mrtr-ledger-sqlite",
-        "--example",
-        "bench",
-    ]);
+    let mut build = cargo(["build", "--release", "-p", package, "--example", example]);
     build.stdout(Stdio::null());
     cargo::run(build, "mend what the compiler reports above")?;
 
     let target = cargo::target(&metadata)?;
     let program = target
         .join("release/examples")
-        .join(format!("bench{}", std::env::consts::EXE_SUFFIX));
-    let mut bench = std::process::Command::new(program);
-    bench
-        .arg("--folder")
-        .arg(target.join("bench"))
-        .args(args)
-        .current_dir(cargo::root());
+        .join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
+    Ok((program, target))
+}
+
+fn measure(mut bench: std::process::Command) -> Result<(), Failure> {
+    bench.current_dir(cargo::root());
     cargo::without_run_variables(&mut bench);
     cargo::hand_over(bench)
 }

@@ -31,6 +31,7 @@ cargo xtask COMMAND
                                 --json      one JSON object with the totals of each leg on stdout, nothing else there
                                 --leg LEG   one leg alone; `conformance --help` names them
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
+  bench postgres ..           the same on a PostgreSQL server of its own, without bounds
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]
                               servers that are killed, stalled and misled while clients retry, fork and replay, and what
                               the effects' own record says of it; `chaos --help` says more

@@ -19,7 +19,7 @@ use tokio_postgres::Config;
 use crate::books::{Books, Policy};
 use crate::fault::Fault;
 use crate::pool::{Lent, Pool};
-use crate::{Builder, OpenError};
+use crate::{Builder, OpenError, Stats, Verified};
 
 /// Between two attempts, at first and at last.
 pub(crate) const PAUSE: (Duration, Duration) =
@@ -67,6 +67,29 @@ impl PostgresLedger {
     /// Settings other than the default.
     pub fn builder(config: Config) -> Builder {
         Builder::new(config)
+    }
+
+    /// What the tables hold, in numbers. It reads every row, on one snapshot; claims go on meanwhile.
+    ///
+    /// # Errors
+    /// No word.
+    pub async fn stats(&self) -> Result<Stats, LedgerError> {
+        let inner = Arc::clone(&self.inner);
+        carried(async move { inner.stats().await }).await
+    }
+
+    /// Whether the tables are what a ledger would have written: their forms, marks beside rows, and every count made
+    /// anew.
+    ///
+    /// **Not found** is what leaves tables well-formed: rows that are missing because a backup was restored, say; nor what
+    /// only PostgreSQL can see (`pg_amcheck` looks for that). It reads everything several times, on one snapshot; claims go
+    /// on meanwhile, and dead rows cannot be cleared away until it ends.
+    ///
+    /// # Errors
+    /// No word. What was read and is not in order is in the answer.
+    pub async fn verify(&self) -> Result<Verified, LedgerError> {
+        let inner = Arc::clone(&self.inner);
+        carried(async move { inner.verify().await }).await
     }
 
     pub(crate) fn new(pool: Arc<Pool>, policy: Policy) -> Self {

@@ -4,8 +4,8 @@
 mod books;
 mod builder;
 mod columns;
-mod counting;
 mod fault;
+mod inspect;
 mod ledger;
 mod perform;
 mod pool;
@@ -18,6 +18,7 @@ mod taking;
 mod totals;
 
 pub use builder::{Builder, OpenError};
+pub use inspect::{Finding, KindStats, Stats, Verified};
 pub use ledger::PostgresLedger;
 
 /// The driver whose [`Config`](tokio_postgres::Config) and transactions are used.

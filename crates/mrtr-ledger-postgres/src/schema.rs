@@ -171,7 +171,7 @@ pub(crate) async fn settle_in(
         .await?;
     // The first that connects is the first that notices: one statement decides who that is.
     let update = format!(
-        "UPDATE {schema}.ledger SET home = $1, epoch = CASE WHEN home IS NULL OR $2 THEN epoch ELSE $3 END \
+        "UPDATE {schema}.ledger SET home = $1, epoch = CASE WHEN home IS NULL OR $2 THEN epoch ELSE $3 END
          WHERE home IS DISTINCT FROM $1 RETURNING epoch = $3"
     );
     let moved = transaction
@@ -180,12 +180,121 @@ pub(crate) async fn settle_in(
             &[&home, &failover_keeps_all, &Blob(epoch.as_bytes())],
         )
         .await?;
+    let moved = moved.is_some_and(|row| row.try_get(0).unwrap_or(false));
+    if moved {
+        let forget = format!(
+            "UPDATE {schema}.ledger SET rounds_mark = NULL, steps_mark = NULL, notes_mark = NULL"
+        );
+        transaction.batch_execute(&forget).await?;
+    }
     transaction.commit().await?;
-    if moved.is_some_and(|row| row.try_get(0).unwrap_or(false)) {
+    if moved {
         tracing::warn!(
             "the ledger is on another server than it was, which may not have all that was acknowledged; its epoch was \
              rotated"
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[path = "../tests/it/server.rs"]
+#[allow(dead_code, reason = "the integration tests use all of it")]
+mod server;
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::{Client, NoTls};
+
+    use super::*;
+
+    const TWO: &[&str] = &[
+        VERSIONS[0],
+        "ALTER TABLE {s}.rows ADD COLUMN more integer NOT NULL DEFAULT 7",
+    ];
+
+    async fn client() -> Option<Client> {
+        let (client, connection) = tokio_postgres::connect(server::shared()?, NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        Some(client)
+    }
+
+    async fn number(client: &Client, sql: &str) -> i64 {
+        client.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
+    /// A version is added to what is there, once, and no row and no epoch is lost. Then the program of before is refused.
+    #[tokio::test]
+    async fn an_older_version_is_extended_in_place() {
+        let Some(mut client) = client().await else {
+            return;
+        };
+        let schema = format!("\"version_{}\"", std::process::id());
+        bring_up_to_date(&mut client, &schema, &TWO[..1])
+            .await
+            .unwrap();
+        let row = format!(
+            "INSERT INTO {schema}.rows VALUES (0, 1, sha256('a'), sha256('b'), sha256('c'),
+                 '\\x00000000000000000000000000000000', 3, false, 0, NULL)"
+        );
+        client.batch_execute(&row).await.unwrap();
+        let epoch = format!("SELECT hashtext(encode(epoch, 'hex'))::bigint FROM {schema}.ledger");
+        let before = number(&client, &epoch).await;
+        for _ in 0..2 {
+            bring_up_to_date(&mut client, &schema, TWO).await.unwrap();
+            assert_eq!(
+                number(
+                    &client,
+                    &format!("SELECT version::bigint FROM {schema}.ledger")
+                )
+                .await,
+                2
+            );
+            assert_eq!(
+                number(&client, &format!("SELECT sum(more) FROM {schema}.rows")).await,
+                7
+            );
+            assert_eq!(number(&client, &epoch).await, before);
+        }
+        let refused = bring_up_to_date(&mut client, &schema, &TWO[..1])
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(refused, OpenError::Version { found: 2, known: 1 }),
+            "{refused:?}"
+        );
+    }
+
+    /// A version that cannot be made leaves the one before.
+    #[tokio::test]
+    async fn a_version_that_fails_changes_nothing() {
+        let Some(mut client) = client().await else {
+            return;
+        };
+        let schema = format!("\"failed_{}\"", std::process::id());
+        bring_up_to_date(&mut client, &schema, &TWO[..1])
+            .await
+            .unwrap();
+        let broken = [VERSIONS[0], "DROP TABLE {s}.gate; SELECT 1 / 0"];
+        bring_up_to_date(&mut client, &schema, &broken)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            number(
+                &client,
+                &format!("SELECT version::bigint FROM {schema}.ledger")
+            )
+            .await,
+            1
+        );
+        assert_eq!(
+            number(&client, &format!("SELECT count(*) FROM {schema}.gate")).await,
+            0
+        );
+        bring_up_to_date(&mut client, &schema, &TWO[..1])
+            .await
+            .unwrap();
+    }
 }

@@ -298,8 +298,12 @@ impl Texts {
         format!("SELECT epoch FROM {}.ledger", self.schema)
     }
 
+    /// What the marks guard belonged to flows of the epoch that ends.
     fn rotate(&self) -> String {
-        format!("UPDATE {}.ledger SET epoch = $1", self.schema)
+        let s = &self.schema;
+        format!(
+            "UPDATE {s}.ledger SET epoch = $1, rounds_mark = NULL, steps_mark = NULL, notes_mark = NULL"
+        )
     }
 
     /// The largest expiry that may be removed: the last one, because all before it go with it.
@@ -323,13 +327,17 @@ impl Texts {
 
     /// One batch from one expiry to another, and up to where it came. What another transaction holds is left for the
     /// next purge.
+    ///
+    /// Nothing goes unless the mark is above it in the same snapshot: a rotation forgets the marks, and whatever is
+    /// claimed after it may expire before the mark that was raised.
     fn sweep(&self) -> String {
-        let s = &self.schema;
+        let (s, mark) = (&self.schema, mark("$1"));
         format!(
             "WITH gone AS (
                 DELETE FROM {s}.rows WHERE ctid = ANY (ARRAY(
                     SELECT ctid FROM {s}.rows
                     WHERE kind = $1 AND expiry >= $2 AND expiry <= $3 AND NOT (status = 0 AND lease > $4)
+                        AND $3 <= (SELECT {mark} FROM {s}.ledger)
                     ORDER BY expiry, hash LIMIT $5 FOR UPDATE SKIP LOCKED
                 )) RETURNING expiry
             )

@@ -153,6 +153,23 @@ pub(crate) fn step(epoch: Epoch, number: u64) -> Claim {
     Claim::step(key, epoch, fingerprint, account, token(), LEASE)
 }
 
+/// The same round with another end.
+pub(crate) fn expiring(claim: Claim, expiry: u64) -> Claim {
+    let Claim {
+        key,
+        epoch,
+        fingerprint,
+        account,
+        token,
+        ..
+    } = claim;
+    let key = RowKey {
+        expiry: Timestamp::from_millis(expiry),
+        ..key
+    };
+    Claim::round(key, epoch, fingerprint, account, token, LEASE)
+}
+
 /// The same request, by another run.
 pub(crate) fn retry(claim: &Claim) -> Claim {
     let mut again = claim.clone();

@@ -14,6 +14,7 @@ mod bench;
 mod durability;
 mod effects;
 mod faults;
+mod inspect;
 mod processes;
 mod schemas;
 mod server;

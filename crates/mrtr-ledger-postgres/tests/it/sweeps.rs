@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mrtr_ledger::{Account, Claim, Claimed, Fingerprint, Ledger as _, RowKey};
-use mrtr_state::{Clock as _, Timestamp};
+use mrtr_ledger::{Account, Claimed, Fingerprint, Ledger as _};
+use mrtr_state::Clock as _;
 
-use crate::bench::{FAR, LEASE, Place, START, paid, round, settle, step, token, until};
+use crate::bench::{FAR, LEASE, Place, START, expiring, paid, round, settle, step, token, until};
 
 /// The claim's statement has begun, and with it its snapshot, when a mark is raised and its row removed. What it reads
 /// under the lock counts, and not the snapshot.
@@ -266,22 +266,6 @@ async fn case_100_no_operation_reads_all_rows() {
     // One was the filling's own, and one may have been the analysis.
     let whole: u64 = place.ask(&admin, &scans("seq_scan")).await.parse().unwrap();
     assert!(whole <= 1, "{whole} scans of the whole table");
-}
-
-fn expiring(claim: Claim, expiry: u64) -> Claim {
-    let Claim {
-        key,
-        epoch,
-        fingerprint,
-        account,
-        token,
-        ..
-    } = claim;
-    let key = RowKey {
-        expiry: Timestamp::from_millis(expiry),
-        ..key
-    };
-    Claim::round(key, epoch, fingerprint, account, token, LEASE)
 }
 
 /// Settled rounds, without the ledger's help.
