@@ -52,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) policy: Policy,
     added: AtomicU64,
     purging: AtomicBool,
+    purge_is_due: AtomicBool,
 }
 
 impl PostgresLedger {
@@ -98,6 +99,7 @@ impl PostgresLedger {
             policy,
             added: AtomicU64::new(0),
             purging: AtomicBool::new(false),
+            purge_is_due: AtomicBool::new(false),
         };
         Self {
             inner: Arc::new(inner),
@@ -237,15 +239,29 @@ impl Inner {
     /// What this process adds pays for what may go.
     pub(crate) fn added(self: &Arc<Self>) {
         let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
-        if !added.is_multiple_of(ROWS_PER_PURGE) || self.purging.swap(true, Ordering::AcqRel) {
+        if !added.is_multiple_of(ROWS_PER_PURGE) {
+            return;
+        }
+        self.purge_is_due.store(true, Ordering::SeqCst);
+        if self.purging.swap(true, Ordering::SeqCst) {
             return;
         }
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(fault) = inner.purge().await {
-                tracing::warn!(fault = %Causes(&fault), "the ledger could not be purged");
+            loop {
+                while inner.purge_is_due.swap(false, Ordering::SeqCst) {
+                    if let Err(fault) = inner.purge().await {
+                        tracing::warn!(fault = %Causes(&fault), "the ledger could not be purged");
+                    }
+                }
+                inner.purging.store(false, Ordering::SeqCst);
+                // One that became due in between found this one still at work.
+                if !inner.purge_is_due.load(Ordering::SeqCst)
+                    || inner.purging.swap(true, Ordering::SeqCst)
+                {
+                    return;
+                }
             }
-            inner.purging.store(false, Ordering::Release);
         });
     }
 }
