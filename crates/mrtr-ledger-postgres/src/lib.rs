@@ -27,3 +27,7 @@ pub use tokio_postgres;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExamples;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/scale.md")]
+struct GuideExamples;
