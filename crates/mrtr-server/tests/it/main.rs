@@ -12,6 +12,7 @@ mod bank;
 mod by_hand;
 mod cases;
 mod completion;
+#[cfg(unix)]
 mod crash;
 mod durable;
 mod earlier;

@@ -3,7 +3,7 @@
 //! | order | what it does | what is answered |
 //! |---|---|---|
 //! | `pass SECONDS` | sets the clock forward | `passed` |
-//! | `rows` | counts the ledger's rows | rounds, settled rounds, steps, settled steps |
+//! | `rows` | counts the ledger's rows | rounds, settled rounds, steps, settled steps, notes |
 //! | `go` | lets the effect of `slow` end | nothing |
 //!
 //! By itself it says `listening ADDRESS`, and `inside` when the effect of `slow` has happened and waits for `go`.
@@ -70,8 +70,12 @@ async fn child() {
                 ("rows", _) => {
                     let rows = runtime.block_on(ledger.rows()).unwrap();
                     say(&format!(
-                        "{} {} {} {}",
-                        rows.rounds, rows.settled_rounds, rows.steps, rows.settled_steps
+                        "{} {} {} {} {}",
+                        rows.rounds,
+                        rows.settled_rounds,
+                        rows.steps,
+                        rows.settled_steps,
+                        rows.notes
                     ));
                 }
                 ("go", _) => gate.0.notify_one(),
@@ -95,6 +99,7 @@ fn say(answer: &str) {
 fn tools(builder: ServerBuilder) -> ServerBuilder {
     builder
         .tool(tool("pay", pay))
+        .tool(tool("pay_again", pay_again).run_again())
         .tool(tool("fail", fail))
         .tool(tool("slow", slow))
 }
@@ -106,11 +111,22 @@ struct Book(Arc<Path>);
 impl Book {
     /// Pays. What comes back names this payment among all of them: the process that made it.
     fn pay(&self) -> io::Result<String> {
-        let payment = std::process::id().to_string();
+        let process = std::process::id().to_string();
+        self.write(&process)?;
+        Ok(process)
+    }
+
+    /// Sends a mail, which comes back as a payment does.
+    fn mail(&self) -> io::Result<String> {
+        let process = std::process::id().to_string();
+        self.write(&format!("mail {process}"))?;
+        Ok(process)
+    }
+
+    fn write(&self, line: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.0)?;
-        file.write_all(format!("{payment}\n").as_bytes())?;
-        file.sync_all()?;
-        Ok(payment)
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.sync_all()
     }
 }
 
@@ -155,6 +171,31 @@ async fn pay(
         })
         .await?;
     Ok(format!("paid by {payment}"))
+}
+
+/// Two steps, which rely on a memo that no other process would compute so.
+async fn pay_again(
+    _: Args<Payment>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+    State(fate): State<Fate>,
+) -> Result<String, ToolError> {
+    if !confirmed(&flow).await {
+        return Ok("not paid".into());
+    }
+    let clerk = flow.memo("clerk", async || std::process::id()).await;
+    let payment = flow
+        .once("pay", async || {
+            fate.at(BEFORE_EFFECT);
+            let payment = book.pay()?;
+            fate.at(AFTER_EFFECT);
+            Ok::<_, ToolError>(payment)
+        })
+        .await?;
+    let mail = flow
+        .once("mail", async || Ok::<_, ToolError>(book.mail()?))
+        .await?;
+    Ok(format!("paid by {payment} for {clerk}, mail by {mail}"))
 }
 
 /// The money leaves, and the effect fails.

@@ -1,9 +1,9 @@
 //! Case 88: the process dies between two writes, another one starts on the same file, and the same retry comes.
 
 use super::points::{
-    AFTER_EFFECT, AFTER_ROUND_CLAIM, AFTER_ROUND_SETTLING, AFTER_STEP_CLAIM, AFTER_STEP_SETTLING,
-    BEFORE_EFFECT, BEFORE_ROUND_CLAIM, BEFORE_ROUND_SETTLING, BEFORE_STEP_CLAIM,
-    BEFORE_STEP_SETTLING,
+    AFTER_EFFECT, AFTER_MEMO, AFTER_ROUND_CLAIM, AFTER_ROUND_SETTLING, AFTER_STEP_CLAIM,
+    AFTER_STEP_SETTLING, BEFORE_EFFECT, BEFORE_MEMO, BEFORE_ROUND_CLAIM, BEFORE_ROUND_SETTLING,
+    BEFORE_STEP_CLAIM, BEFORE_STEP_SETTLING,
 };
 use super::process::{Place, Rows};
 use super::{
@@ -21,24 +21,33 @@ struct Death {
 }
 
 impl Death {
-    /// Dies there. So many payments had been made by then.
+    /// Dies there. So many payments had been made by then, and no mail sent.
     fn of(tool: &'static str, point: &str, payments: usize) -> Self {
+        let death = Self::at(tool, point);
+        let payments = vec![death.dead.clone(); payments];
+        assert_eq!(death.place.payments(), payments, "{point}");
+        death
+    }
+
+    /// Dies there, when all was done that is to be done.
+    fn of_all(tool: &'static str, point: &str) -> Self {
+        let death = Self::at(tool, point);
+        let all = [death.dead.clone(), format!("mail {}", death.dead)];
+        assert_eq!(death.place.payments(), all, "{point}");
+        death
+    }
+
+    fn at(tool: &'static str, point: &str) -> Self {
         let place = Place::new();
         let process = place.start_to_die(point);
         let (state, dead) = (process.open(tool), process.name());
         process.dies_of(&retry(tool, &state));
-        let death = Self {
+        Self {
             place,
             tool,
             state,
             dead,
-        };
-        assert_eq!(
-            death.place.payments(),
-            vec![death.dead.clone(); payments],
-            "{point}"
-        );
-        death
+        }
     }
 
     /// Nobody knows what came of it, and nobody ever will: nothing is paid any more.
@@ -63,19 +72,17 @@ impl Death {
         new_flows_work(&process);
     }
 
-    /// It runs in a new process as if it had never been sent, once.
+    /// A new process runs it as if it had never been sent, once.
     fn runs(&self) {
-        let call = retry(self.tool, &self.state);
-        let mut process = self.place.start();
+        let process = self.place.start();
         let name = process.name();
-        is_paid_by(&process.send(&call), &name);
-        self.is_over(&name);
-        assert_eq!(process.rows(), [1, 1, 1, 1]);
+        is_paid_by(&process.send(&retry(self.tool, &self.state)), &name);
+        self.is_over(&name, &[&name], [1, 1, 1, 1, 0]);
         new_flows_work(&process);
     }
 
-    /// Whoever asks is told what came of it in that process, and nothing runs.
-    fn is_over(&self, by: &str) {
+    /// Whoever asks is told what came of it, and nothing runs: these payments were made and no other.
+    fn is_over(&self, by: &str, payments: &[&str], rows: Rows) {
         let call = retry(self.tool, &self.state);
         for seconds in [0, LEASE_IS_OVER] {
             let mut process = self.place.start_at(seconds);
@@ -83,9 +90,25 @@ impl Death {
                 repeats_what_came_of(&process.send(&call.clone().id(id)), by);
             }
             cannot_be_forked(&process, self.tool, &self.state);
-            assert_eq!(process.rows(), [1, 1, 1, 1]);
+            assert_eq!(process.rows(), rows);
         }
-        assert_eq!(self.place.payments(), [by]);
+        assert_eq!(self.place.payments(), payments);
+    }
+
+    /// A tool that says so runs again in a new process, once nobody can be running it any more, and goes on where it was.
+    /// `by` is what it says then, from that process's name; what is paid and sent in all is as `payments` says.
+    fn runs_again(&self, by: impl Fn(&str) -> String, payments: impl Fn(&str) -> [String; 2]) {
+        let call = retry(self.tool, &self.state);
+        let mut process = self.place.start();
+        let (by, payments) = (by(&process.name()), payments(&process.name()));
+        is_in_progress(&process.send(&call));
+        cannot_be_forked(&process, self.tool, &self.state);
+        process.pass(LEASE_IS_OVER);
+        cannot_be_forked(&process, self.tool, &self.state);
+        is_paid_by(&process.send(&call), &by);
+        let payments = payments.each_ref().map(String::as_str);
+        self.is_over(&by, &payments, [1, 1, 2, 2, 1]);
+        new_flows_work(&process);
     }
 }
 
@@ -98,20 +121,20 @@ fn case_088_a_death_before_the_rounds_claim() {
 /// (b), at the round's own claim.
 #[test]
 fn case_088_a_death_after_the_rounds_claim() {
-    Death::of("pay", AFTER_ROUND_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0]);
+    Death::of("pay", AFTER_ROUND_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0, 0]);
 }
 
 /// (a), at the step. Its round is in doubt all the same.
 #[test]
 fn case_088_a_death_before_the_steps_claim() {
-    Death::of("pay", BEFORE_STEP_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0]);
+    Death::of("pay", BEFORE_STEP_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0, 0]);
 }
 
 /// (b): nothing was paid, and nobody can know that.
 #[test]
 fn case_088_a_death_between_claim_and_effect() {
     for point in [AFTER_STEP_CLAIM, BEFORE_EFFECT] {
-        Death::of("pay", point, 0).is_unknown_for_ever([1, 0, 1, 0]);
+        Death::of("pay", point, 0).is_unknown_for_ever([1, 0, 1, 0, 0]);
     }
 }
 
@@ -119,7 +142,7 @@ fn case_088_a_death_between_claim_and_effect() {
 #[test]
 fn case_088_a_death_between_effect_and_settling() {
     for point in [AFTER_EFFECT, BEFORE_STEP_SETTLING] {
-        Death::of("pay", point, 1).is_unknown_for_ever([1, 0, 1, 0]);
+        Death::of("pay", point, 1).is_unknown_for_ever([1, 0, 1, 0, 0]);
     }
 }
 
@@ -127,7 +150,7 @@ fn case_088_a_death_between_effect_and_settling() {
 #[test]
 fn case_088_a_death_between_the_steps_settling_and_the_rounds() {
     for point in [AFTER_STEP_SETTLING, BEFORE_ROUND_SETTLING] {
-        Death::of("pay", point, 1).is_unknown_for_ever([1, 0, 1, 1]);
+        Death::of("pay", point, 1).is_unknown_for_ever([1, 0, 1, 1, 0]);
     }
 }
 
@@ -135,5 +158,70 @@ fn case_088_a_death_between_the_steps_settling_and_the_rounds() {
 #[test]
 fn case_088_a_death_before_the_response() {
     let death = Death::of("pay", AFTER_ROUND_SETTLING, 1);
-    death.is_over(&death.dead);
+    death.is_over(&death.dead, &[&death.dead], [1, 1, 1, 1, 0]);
+}
+
+/// With `run_again`, a death that left no step in doubt costs nothing but the wait. Whatever the lost run had done counts: its
+/// memo, its step.
+#[test]
+fn case_088_what_runs_again_goes_on_where_it_died() {
+    for (point, payments, memo) in [
+        (AFTER_ROUND_CLAIM, 0, false),
+        (BEFORE_MEMO, 0, false),
+        (AFTER_MEMO, 0, true),
+        (BEFORE_STEP_CLAIM, 0, true),
+        (AFTER_STEP_SETTLING, 1, true),
+    ] {
+        let death = Death::of("pay_again", point, payments);
+        let dead = death.dead.as_str();
+        let pays = |alive: &str| if payments == 1 { dead } else { alive }.to_owned();
+        let clerk = |alive: &str| if memo { dead } else { alive }.to_owned();
+        death.runs_again(
+            |alive| {
+                let (payer, clerk) = (pays(alive), clerk(alive));
+                format!("{payer} for {clerk}, mail by {alive}")
+            },
+            |alive| [pays(alive), format!("mail {alive}")],
+        );
+    }
+}
+
+/// With `run_again`, a death before the round's settling: all steps are done, and the second run only says so.
+#[test]
+fn case_088_what_runs_again_repeats_no_step() {
+    let death = Death::of_all("pay_again", BEFORE_ROUND_SETTLING);
+    let dead = &death.dead;
+    death.runs_again(
+        |_| format!("{dead} for {dead}, mail by {dead}"),
+        |_| [dead.clone(), format!("mail {dead}")],
+    );
+}
+
+/// With `run_again` too a step in doubt stays so: it is not taken over, and every later run comes to it.
+#[test]
+fn case_088_what_runs_again_leaves_a_step_in_doubt() {
+    for (point, payments) in [
+        (AFTER_STEP_CLAIM, 0),
+        (BEFORE_EFFECT, 0),
+        (AFTER_EFFECT, 1),
+        (BEFORE_STEP_SETTLING, 1),
+    ] {
+        Death::of("pay_again", point, payments).is_unknown_for_ever([1, 0, 1, 0, 1]);
+    }
+}
+
+/// With `run_again` as without: what was never claimed runs, and what was settled is repeated.
+#[test]
+fn case_088_what_runs_again_has_the_same_ends() {
+    let death = Death::of_all("pay_again", AFTER_ROUND_SETTLING);
+    let (dead, mail) = (&death.dead, format!("mail {}", death.dead));
+    let by = format!("{dead} for {dead}, mail by {dead}");
+    death.is_over(&by, &[dead, &mail], [1, 1, 2, 2, 1]);
+
+    let death = Death::of("pay_again", BEFORE_ROUND_CLAIM, 0);
+    let process = death.place.start();
+    let (name, mail) = (process.name(), format!("mail {}", process.name()));
+    let by = format!("{name} for {name}, mail by {name}");
+    is_paid_by(&process.send(&retry("pay_again", &death.state)), &by);
+    death.is_over(&by, &[&name, &mail], [1, 1, 2, 2, 1]);
 }

@@ -14,6 +14,8 @@ use mrtr_state::Epoch;
 
 pub(crate) const BEFORE_ROUND_CLAIM: &str = "before the round's claim";
 pub(crate) const AFTER_ROUND_CLAIM: &str = "after the round's claim";
+pub(crate) const BEFORE_MEMO: &str = "before the memo";
+pub(crate) const AFTER_MEMO: &str = "after the memo";
 pub(crate) const BEFORE_STEP_CLAIM: &str = "before the step's claim";
 pub(crate) const AFTER_STEP_CLAIM: &str = "after the step's claim";
 pub(crate) const BEFORE_EFFECT: &str = "before the effect";

@@ -77,7 +77,7 @@ impl Place {
         process
     }
 
-    /// Who made which payment, by the record of effects alone.
+    /// Who made which payment, and sent which mail, by the record of effects alone.
     pub(crate) fn payments(&self) -> Vec<String> {
         let book = std::fs::read_to_string(self.0.path().join("effects"));
         let book = book.unwrap_or_default();
@@ -85,8 +85,8 @@ impl Place {
     }
 }
 
-/// Rows of a ledger: rounds, settled rounds, steps, settled steps.
-pub(crate) type Rows = [u64; 4];
+/// Rows of a ledger: rounds, settled rounds, steps, settled steps, notes.
+pub(crate) type Rows = [u64; 5];
 
 pub(crate) struct Process {
     child: Child,
