@@ -186,7 +186,7 @@ impl Books<'_> {
         )?;
         match write {
             Write::Nothing => {
-                self.roll_back().await?;
+                self.end_reading(seen.moment).await?;
                 return Ok(Some(claimed));
             }
             Write::Insert { lease } => {
@@ -230,7 +230,7 @@ impl Books<'_> {
             room,
         )?;
         if !write {
-            self.roll_back().await?;
+            self.end_reading(seen.moment).await?;
             return Ok(Some(kept));
         }
         if !self
@@ -275,7 +275,7 @@ impl Books<'_> {
             self.policy.totals.add(Use { rows: 0, bytes });
             return Ok(Settled::Stored);
         }
-        let entry = self.hold_owned(key, token).await?;
+        let (entry, moment) = self.hold_owned(key, token).await?;
         let (settled, status) =
             rules::settle(entry.as_ref().map(|entry| &entry.row), token, settlement);
         match (entry, status) {
@@ -286,7 +286,8 @@ impl Books<'_> {
                 self.commit().await?;
                 self.policy.totals.add(Use { rows: 0, bytes });
             }
-            _ => self.roll_back().await?,
+            // Also where the same settlement stands already: whoever made it may have had no word.
+            _ => self.end_reading(moment).await?,
         }
         Ok(settled)
     }
@@ -311,20 +312,20 @@ impl Books<'_> {
     }
 
     pub(crate) async fn release(&self, key: &RowKey, token: &Token) -> Result<bool> {
-        let entry = self.hold_owned(key, token).await?;
+        let (entry, moment) = self.hold_owned(key, token).await?;
         let (released, status) = rules::release(entry.as_ref().map(|entry| &entry.row), token);
         match (entry, status) {
             (Some(entry), Some(status)) => {
                 self.write(entry.kind, key, token, &status).await?;
                 self.commit().await?;
             }
-            _ => self.roll_back().await?,
+            _ => self.end_reading(moment).await?,
         }
         Ok(released)
     }
 
-    /// Reads without a lock first: what is told of a row that is committed is as good as it gets, unless telling it would
-    /// withdraw somebody.
+    /// Reads without a lock first, which is enough unless telling what is there would withdraw somebody, or rests on a
+    /// commit that standbys may not have.
     pub(crate) async fn lookup(
         &self,
         kind: Kind,
@@ -337,21 +338,28 @@ impl Books<'_> {
             kind,
             fingerprint,
             row.as_ref().map(|entry| &entry.row),
-            moment,
+            moment.now,
         );
-        if !abandon {
+        let is_final = matches!(found, Found::Settled(_) | Found::Abandoned);
+        let look_again = abandon || (is_final && moment.waits);
+        if !look_again {
             return Ok(found);
         }
-        let (_, row, now) = try_join!(biased; self.begin(), self.row(&self.statements.row_to_change, kind, key), self.moment())?;
-        let (found, abandon) =
-            rules::lookup(kind, fingerprint, row.as_ref().map(|entry| &entry.row), now);
+        let row = self.row(&self.statements.row_to_change, kind, key);
+        let (_, row, moment) = try_join!(biased; self.begin(), row, self.moment())?;
+        let (found, abandon) = rules::lookup(
+            kind,
+            fingerprint,
+            row.as_ref().map(|entry| &entry.row),
+            moment.now,
+        );
         match row {
             Some(entry) if abandon => {
                 self.write(kind, key, &entry.row.token, &Status::Abandoned)
                     .await?;
                 self.commit().await?;
             }
-            _ => self.roll_back().await?,
+            _ => self.end_reading(moment).await?,
         }
         Ok(found)
     }

@@ -77,6 +77,9 @@ impl Builder {
     /// How many connections this process opens at most. Eight by default, opened as they are needed: an operation holds
     /// one for about a commit, so eight serve many more callers, and a dozen servers fit below PostgreSQL's usual limit
     /// of a hundred. None counts as one.
+    ///
+    /// An effect in the ledger's transaction holds one for as long as it takes. All but one are for effects, if there are
+    /// several; what waits longer than [`Builder::wait`] is told that there is no word.
     pub fn connections(self, most: usize) -> Self {
         Self {
             connections: most.max(1),
@@ -131,6 +134,8 @@ impl Builder {
     /// Says that every failover is to a standby that had all that was acknowledged (`synchronous_standby_names` is set,
     /// and only standbys that it names are promoted). Without it the ledger rotates its epoch when it finds itself on
     /// another server, or after a promotion, so that open flows are refused as stale instead of being run twice.
+    ///
+    /// For all servers or none: one that does not say so rotates when it connects, whatever the others trust.
     pub fn failover_keeps_all(self) -> Self {
         Self {
             failover_keeps_all: true,

@@ -19,6 +19,11 @@ pub(crate) enum Fault {
     /// The server took the transaction back for another's sake. It will not do so every time.
     #[error("taken back by the server")]
     TakenBack(#[source] tokio_postgres::Error),
+    /// A statement that was prepared is not there, or not fit for what is.
+    #[error(
+        "the server does not know what was prepared on this connection; is there a pooler that shares it out by transactions?"
+    )]
+    Unprepared(#[source] tokio_postgres::Error),
     /// There is no server, or the connection to it ended.
     #[error("no connection")]
     Disconnected(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -59,7 +64,7 @@ impl Fault {
     pub(crate) fn is_passing(&self) -> bool {
         matches!(
             self,
-            Fault::TakenBack(_) | Fault::Disconnected(_) | Fault::Doubtful
+            Fault::TakenBack(_) | Fault::Unprepared(_) | Fault::Disconnected(_) | Fault::Doubtful
         )
     }
 }
@@ -81,8 +86,8 @@ impl From<tokio_postgres::Error> for Fault {
         };
         match state {
             "40001" | "40P01" => Fault::TakenBack(error),
-            // A plan or a statement that was prepared for what was there before.
-            "0A000" | "26000" => Fault::TakenBack(error),
+            // Prepared for what was there before, or on another connection than this one seemed to be.
+            "0A000" | "26000" => Fault::Unprepared(error),
             "55P03" | "57014" => Fault::Busy,
             "53100" => Fault::Full,
             "25006" => Fault::ReadOnly,

@@ -86,6 +86,7 @@ impl Inner {
         C: FnOnce(O) -> (Conclusion, R) + Send + 'static,
     {
         let until = Instant::now() + self.pool.manner.wait;
+        let _turn = self.pool.effect(until).await?;
         let mut work = Some((effect, conclude));
         let mut pause = PAUSE.0;
         loop {
@@ -94,10 +95,6 @@ impl Inner {
                 Ok(mut lent) => {
                     let session = lent.session().ok_or(Fault::Busy)?;
                     match self.once_at_most(session, &claim, &mut work).await {
-                        Ok(performed) if work.is_some() => {
-                            lent.give_back();
-                            return Ok(performed);
-                        }
                         Ok(performed) => {
                             self.wash(lent);
                             return Ok(performed);
@@ -143,9 +140,14 @@ impl Inner {
             warnings,
             ..
         } = session;
+        // What an effect does after it has ended the transaction is refused, and does not outlive its claim.
+        client
+            .batch_execute("SET default_transaction_read_only = on")
+            .await?;
         let transaction = client
             .build_transaction()
             .isolation_level(IsolationLevel::ReadCommitted)
+            .read_only(false)
             .start()
             .await?;
         let books = self.books(transaction.client(), statements);

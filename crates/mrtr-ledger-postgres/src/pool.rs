@@ -22,6 +22,8 @@ pub(crate) struct Pool {
     connect: Box<dyn Connect>,
     pub(crate) manner: Manner,
     permits: Arc<Semaphore>,
+    // Effects hold a connection for as long as they take. One is left for claims, settlements and beats.
+    effects: Arc<Semaphore>,
     // The last one that came back goes out first, so that the others can be seen to be idle.
     resting: Mutex<Vec<Session>>,
 }
@@ -45,6 +47,7 @@ impl Pool {
             connect,
             manner,
             permits: Arc::new(Semaphore::new(connections)),
+            effects: Arc::new(Semaphore::new(connections.saturating_sub(1).max(1))),
             resting: Mutex::new(Vec::new()),
         }
     }
@@ -71,6 +74,12 @@ impl Pool {
             pool: Arc::clone(self),
             _permit: permit,
         })
+    }
+
+    /// A turn among the effects, to be had before a connection is lent for one, and kept as long as that.
+    pub(crate) async fn effect(&self, until: Instant) -> Result<OwnedSemaphorePermit, Fault> {
+        let turn = timeout_at(until, Arc::clone(&self.effects).acquire_owned()).await;
+        turn.map_err(|_| Fault::Busy)?.map_err(|_| Fault::Busy)
     }
 
     /// Connects for the first time, and says in full why not.

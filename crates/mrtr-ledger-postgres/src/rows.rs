@@ -33,7 +33,7 @@ impl Books<'_> {
     /// (the ledger, a round, then the row), so that none waits for another in a circle.
     pub(crate) async fn look(&self, new: &New<'_>) -> Result<Seen> {
         let statements = self.statements;
-        let (_, head, round, row, now) = try_join!(
+        let (_, head, round, row, moment) = try_join!(
             biased;
             self.begin(),
             self.head(&statements.head, new.kind),
@@ -41,20 +41,20 @@ impl Books<'_> {
             self.row(&statements.row_to_change, new.kind, &new.key),
             self.moment(),
         )?;
-        self.seen(new, &head, round, row, now).await
+        self.seen(new, &head, round, row, moment).await
     }
 
     /// The same in a transaction that is open, holding the row alone.
     pub(crate) async fn glance(&self, new: &New<'_>) -> Result<Seen> {
         let statements = self.statements;
-        let (head, round, row, now) = try_join!(
+        let (head, round, row, moment) = try_join!(
             biased;
             self.head(&statements.head_now, new.kind),
             self.round(&statements.row, new.under.as_ref()),
             self.row(&statements.row_to_change, new.kind, &new.key),
             self.moment(),
         )?;
-        self.seen(new, &head, round, row, now).await
+        self.seen(new, &head, round, row, moment).await
     }
 
     pub(crate) async fn seen(
@@ -63,8 +63,9 @@ impl Books<'_> {
         head: &tokio_postgres::Row,
         round: Option<Row>,
         row: Option<Entry>,
-        now: Timestamp,
+        moment: Moment,
     ) -> Result<Seen> {
+        let now = moment.now;
         let room = match row {
             None if new.limited => {
                 let account = self.used(Some(&new.account), now).await?;
@@ -78,6 +79,7 @@ impl Books<'_> {
             round,
             present: present(head, now)?,
             room,
+            moment,
         })
     }
 
@@ -119,7 +121,7 @@ impl Books<'_> {
         }
         // Not known well enough, or full by what was known: rows expire, too.
         totals.begin();
-        let now = self.moment().await?;
+        let now = self.moment().await?.now;
         let all = self.used(None, now).await?;
         totals.learn(all);
         Ok(leaves_room(all))
@@ -139,7 +141,11 @@ impl Books<'_> {
         })
     }
 
-    pub(crate) async fn hold_owned(&self, key: &RowKey, token: &Token) -> Result<Option<Entry>> {
+    pub(crate) async fn hold_owned(
+        &self,
+        key: &RowKey,
+        token: &Token,
+    ) -> Result<(Option<Entry>, Moment)> {
         let owned = async {
             let parameters: [&(dyn ToSql + Sync); 3] =
                 [&int(key.expiry), &Blob(&key.hash), &Blob(token.as_bytes())];
@@ -149,8 +155,8 @@ impl Books<'_> {
                 .await?;
             row.map(|row| entry(&row)).transpose()
         };
-        let (_, entry) = try_join!(biased; self.begin(), owned)?;
-        Ok(entry)
+        let (_, entry, moment) = try_join!(biased; self.begin(), owned, self.moment())?;
+        Ok((entry, moment))
     }
 
     pub(crate) async fn row(
@@ -169,12 +175,15 @@ impl Books<'_> {
         row.map(|row| entry(&row)).transpose()
     }
 
-    pub(crate) async fn moment(&self) -> Result<Timestamp> {
+    pub(crate) async fn moment(&self) -> Result<Moment> {
         let row = self
             .client
             .query_one(&self.statements.moment, &[&self.policy.clock()])
             .await?;
-        Ok(time(row.try_get(0)?))
+        Ok(Moment {
+            now: time(row.try_get(0)?),
+            waits: row.try_get(1)?,
+        })
     }
 
     /// False: there is a row, and nothing is changed.
@@ -268,6 +277,19 @@ impl Books<'_> {
         self.is_durable(&synchronous_commit)
     }
 
+    /// Ends a transaction that has read and written nothing, before what it read is told.
+    ///
+    /// A row is seen when its commit has been written through here. Where standbys are waited for it may be seen sooner
+    /// than they have it: a wait that is cancelled ends like one that is over. So this one waits too; it holds the row, and
+    /// its commit comes after the row's.
+    pub(crate) async fn end_reading(&self, moment: Moment) -> Result<()> {
+        if moment.waits {
+            self.commit().await
+        } else {
+            self.roll_back().await
+        }
+    }
+
     pub(crate) async fn roll_back(&self) -> Result<()> {
         Ok(self.client.batch_execute("ROLLBACK").await?)
     }
@@ -282,12 +304,21 @@ impl Books<'_> {
     }
 }
 
+/// What the server says of the moment in which something is decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Timestamp,
+    /// Commits wait for standbys.
+    pub(crate) waits: bool,
+}
+
 /// What a decision is made from.
 pub(crate) struct Seen {
     pub(crate) row: Option<Row>,
     pub(crate) round: Option<Row>,
     pub(crate) present: Present,
     pub(crate) room: bool,
+    pub(crate) moment: Moment,
 }
 
 impl<'a> New<'a> {

@@ -160,8 +160,14 @@ pub(crate) async fn settle_in(
         }
         Err(error) => return Err(error.into()),
     };
-    let at_home = format!("SELECT 1 FROM {schema}.ledger WHERE home = $1");
-    if client.query_opt(&at_home, &[&home]).await?.is_some() {
+    // Who trusts every failover leaves the note where it was, for those who do not.
+    let at_home =
+        format!("SELECT 1 FROM {schema}.ledger WHERE home = $1 OR (home IS NOT NULL AND $2)");
+    if client
+        .query_opt(&at_home, &[&home, &failover_keeps_all])
+        .await?
+        .is_some()
+    {
         return Ok(());
     }
     let epoch = Epoch::generate().map_err(|error| OpenError::Ledger(error.into()))?;
@@ -171,14 +177,11 @@ pub(crate) async fn settle_in(
         .await?;
     // The first that connects is the first that notices: one statement decides who that is.
     let update = format!(
-        "UPDATE {schema}.ledger SET home = $1, epoch = CASE WHEN home IS NULL OR $2 THEN epoch ELSE $3 END
-         WHERE home IS DISTINCT FROM $1 RETURNING epoch = $3"
+        "UPDATE {schema}.ledger SET home = $1, epoch = CASE WHEN home IS NULL THEN epoch ELSE $2 END
+         WHERE home IS DISTINCT FROM $1 RETURNING epoch = $2"
     );
     let moved = transaction
-        .query_opt(
-            &update,
-            &[&home, &failover_keeps_all, &Blob(epoch.as_bytes())],
-        )
+        .query_opt(&update, &[&home, &Blob(epoch.as_bytes())])
         .await?;
     let moved = moved.is_some_and(|row| row.try_get(0).unwrap_or(false));
     if moved {

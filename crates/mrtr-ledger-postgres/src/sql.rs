@@ -211,7 +211,10 @@ impl Texts {
     }
 
     fn moment(&self) -> String {
-        format!("SELECT {}", now("$1"))
+        format!(
+            "SELECT {}, current_setting('synchronous_standby_names') <> ''",
+            now("$1")
+        )
     }
 
     fn row(&self, lock: &str) -> String {

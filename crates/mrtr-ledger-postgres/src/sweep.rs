@@ -41,7 +41,7 @@ pub(crate) struct Sweeping {
 impl Books<'_> {
     /// Finds what may go and raises the mark over it. `None`: nothing may.
     pub(crate) async fn prepare_sweep(&self, kind: Kind) -> Result<Option<Sweeping>> {
-        let now = int(self.moment().await?);
+        let now = int(self.moment().await?.now);
         // What expired before this may go: `expiry + retention < now`.
         let old = now.saturating_sub(self.policy.retention());
         let oldest = &self.statements.oldest;
@@ -97,7 +97,7 @@ impl Books<'_> {
     /// Forgets a batch of counts that no claim reads any more, one retention late, in case the clock goes back. True:
     /// there may be more.
     pub(crate) async fn sweep_counts(&self) -> Result<bool> {
-        let now = int(self.moment().await?);
+        let now = int(self.moment().await?.now);
         let old = Timestamp::from_millis(unsigned(now.saturating_sub(self.policy.retention())));
         let bucket = signed(tally::first_counted(old));
         let sweep = &self.statements.sweep_counts;
@@ -119,11 +119,13 @@ impl Books<'_> {
             self.manner.texts.schema()
         );
         for _ in 0..TRIES {
-            match self.client.batch_execute(&gate).await.map_err(Fault::from) {
-                Ok(()) => {
-                    self.write_change(change).await?;
-                    return self.commit().await;
-                }
+            // The gate, or the row behind it, which an effect's commit may hold.
+            let changed = async {
+                self.client.batch_execute(&gate).await?;
+                self.write_change(change).await
+            };
+            match changed.await {
+                Ok(()) => return self.commit().await,
                 Err(Fault::Busy) => {
                     self.roll_back().await?;
                     tokio::time::sleep(PAUSE).await;

@@ -71,7 +71,7 @@ const SIZE: &str = "
 
 impl Books<'_> {
     pub(super) async fn stats(&self) -> Result<Stats> {
-        let now = int(self.moment().await?);
+        let now = int(self.moment().await?.now);
         let old = now.saturating_sub(self.policy.retention());
         let head =
             self.named("SELECT epoch, home, rounds_mark, steps_mark, notes_mark FROM {s}.ledger");

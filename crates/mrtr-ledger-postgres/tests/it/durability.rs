@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mrtr_ledger::{Claimed, Ledger as _, LedgerError};
+use mrtr_ledger_postgres::tokio_postgres::Client;
 use mrtr_ledger_postgres::{OpenError, PostgresLedger};
 
 use crate::bench::{Place, paid, retry, round, settle, settled, until};
@@ -106,19 +107,7 @@ async fn a_wait_for_a_standby_that_is_cancelled_is_no_permission() {
     );
     let claim = round(ledger.epoch().await.unwrap(), 1);
     let admin = place.client().await;
-    // Nobody of that name is there, so the wait does not end.
-    place
-        .run(
-            &admin,
-            "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
-        )
-        .await;
-    place.run(&admin, "SELECT pg_reload_conf()").await;
-    let names = "SELECT current_setting('synchronous_standby_names')";
-    until("it is set", async || {
-        place.ask(&admin, names).await == "nobody"
-    })
-    .await;
+    wait_for_nobody(&place, &admin).await;
 
     let asks = tokio::spawn({
         let (ledger, claim) = (Arc::clone(&ledger), claim.clone());
@@ -130,22 +119,7 @@ async fn a_wait_for_a_standby_that_is_cancelled_is_no_permission() {
         })
         .await;
         assert!(!asks.is_finished());
-        let cancel = format!(
-            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-             WHERE application_name = '{}' AND wait_event = 'SyncRep'",
-            place.schema
-        );
-        place.run(&admin, &cancel).await;
-        until("the wait has ended", async || {
-            place
-                .sessions(
-                    &admin,
-                    "wait_event = 'SyncRep' AND state_change > now() - interval '1 minute'",
-                )
-                .await
-                <= 1
-        })
-        .await;
+        cancel_waits(&place, &admin).await;
     }
     assert!(!asks.is_finished(), "nobody was told First");
     place
@@ -154,6 +128,104 @@ async fn a_wait_for_a_standby_that_is_cancelled_is_no_permission() {
     place.run(&admin, "SELECT pg_reload_conf()").await;
     assert_eq!(asks.await.unwrap().unwrap(), Claimed::First);
     settle(&ledger, &claim).await;
+}
+
+/// The same of what is told again: the settlement is there, but no standby has it, so neither its owner nor anybody else
+/// may hear of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_standby_has_is_not_told() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let place = Place::on(&server);
+    let ledger = Arc::new(
+        place
+            .builder()
+            .wait(Duration::from_secs(60))
+            .open()
+            .await
+            .unwrap(),
+    );
+    let claim = round(ledger.epoch().await.unwrap(), 1);
+    assert_eq!(ledger.claim(claim.clone()).await.unwrap(), Claimed::First);
+    let admin = place.client().await;
+    wait_for_nobody(&place, &admin).await;
+
+    let settles = tokio::spawn({
+        let (ledger, claim) = (Arc::clone(&ledger), claim.clone());
+        async move { settle(&ledger, &claim).await }
+    });
+    until("the commit waits", async || {
+        place.sessions(&admin, "wait_event = 'SyncRep'").await == 1
+    })
+    .await;
+    cancel_waits(&place, &admin).await;
+    until("it is made again, and waits", async || {
+        place
+            .ask(&admin, "SELECT count(*) FROM {s}.rows WHERE status = 2")
+            .await
+            == "1"
+            && place.sessions(&admin, "wait_event = 'SyncRep'").await == 1
+    })
+    .await;
+    let claims = tokio::spawn({
+        let (ledger, claim) = (Arc::clone(&ledger), retry(&claim));
+        async move { ledger.claim(claim).await }
+    });
+    let looks = tokio::spawn({
+        let (ledger, claim) = (Arc::clone(&ledger), claim.clone());
+        async move {
+            ledger
+                .lookup(claim.kind, claim.key, claim.fingerprint)
+                .await
+        }
+    });
+    // Whichever of them gets the row first holds it while it waits, so they may wait for one another too.
+    for _ in 0..4 {
+        until("they wait", async || {
+            place
+                .sessions(&admin, "wait_event = 'SyncRep' OR wait_event_type = 'Lock'")
+                .await
+                == 3
+        })
+        .await;
+        cancel_waits(&place, &admin).await;
+        assert!(!settles.is_finished() && !claims.is_finished() && !looks.is_finished());
+    }
+    place
+        .run(&admin, "ALTER SYSTEM RESET synchronous_standby_names")
+        .await;
+    place.run(&admin, "SELECT pg_reload_conf()").await;
+    settles.await.unwrap();
+    assert_eq!(claims.await.unwrap().unwrap(), settled());
+    assert_eq!(
+        looks.await.unwrap().unwrap(),
+        mrtr_ledger::Found::Settled(b"paid".to_vec())
+    );
+}
+
+/// Commits wait for a standby that is not there.
+async fn wait_for_nobody(place: &Place, admin: &Client) {
+    place
+        .run(
+            admin,
+            "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+        )
+        .await;
+    place.run(admin, "SELECT pg_reload_conf()").await;
+    let names = "SELECT current_setting('synchronous_standby_names')";
+    until("it is set", async || {
+        place.ask(admin, names).await == "nobody"
+    })
+    .await;
+}
+
+async fn cancel_waits(place: &Place, admin: &Client) {
+    let cancel = format!(
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '{}' AND wait_event = 'SyncRep'",
+        place.schema
+    );
+    place.run(admin, &cancel).await;
 }
 
 /// A standby that was not waited for may lack what was acknowledged: whoever finds the ledger there refuses what is
@@ -216,6 +288,9 @@ async fn a_failover_rotates_the_epoch_unless_it_keeps_all() {
             "the standby had it"
         );
     }
+    // That others trust every failover says nothing to one that does not, in whichever order they come.
+    let trusting = moved(&careful).failover_keeps_all().open().await.unwrap();
+    assert_eq!(trusting.epoch().await.unwrap(), before.epoch);
     let ledger = moved(&careful).open().await.unwrap();
     assert_eq!(
         ledger.claim(retry(&before)).await.unwrap(),

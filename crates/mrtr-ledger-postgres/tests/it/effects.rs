@@ -12,7 +12,7 @@ use mrtr_ledger::{
 use mrtr_ledger_postgres::PostgresLedger;
 use tokio::sync::oneshot;
 
-use crate::bench::{Place, retry, round, step, until};
+use crate::bench::{Place, paid, retry, round, settle, step, until};
 
 struct Shop {
     ledger: Arc<PostgresLedger>,
@@ -204,6 +204,83 @@ async fn an_effect_cannot_end_its_transaction_unnoticed() {
         .unwrap();
     assert!(matches!(good, Performed::Ran(true)), "{good:?}");
     assert_eq!(numbers(&place).await, [1]);
+}
+
+/// It has taken back its claim, and goes on as if nothing had happened. What it does then is refused, and does not
+/// happen twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_a_rolled_back_claim_is_refused() {
+    let Some((ledger, place)) = open().await else {
+        return;
+    };
+    let claim = step(ledger.epoch().await.unwrap(), 1);
+    let insert = insert(&place, 1);
+    let performed = ledger.perform(
+        claim.clone(),
+        move |db| {
+            Box::pin(async move {
+                _ = db.batch_execute("ROLLBACK").await;
+                _ = db.batch_execute(&insert).await;
+            })
+        },
+        |()| (Conclusion::Commit(b"sent".to_vec()), ()),
+    );
+    performed.await.expect_err("it has ended its transaction");
+    assert_eq!(ledger.claim(retry(&claim)).await.unwrap(), Claimed::First);
+    assert!(numbers(&place).await.is_empty());
+    // And the connection, or its successor, writes again.
+    paid(&ledger, 1).await;
+}
+
+/// What was prepared on its connection is gone. The next operations do not notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_effect_that_forgets_what_was_prepared_costs_a_connection() {
+    let Some((ledger, _place)) = open().await else {
+        return;
+    };
+    let epoch = ledger.epoch().await.unwrap();
+    let performed = perform(&ledger, step(epoch, 1), "DEALLOCATE ALL".to_owned()).await;
+    performed.expect_err("its conclusion was prepared too");
+    for number in 0..10 {
+        paid(&ledger, number).await;
+    }
+}
+
+/// Effects that take long leave a connection for those that do not, and for signs of life.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_effects_starve_nobody() {
+    let Some(place) = Place::new() else { return };
+    let builder = place.builder().connections(2).wait(Duration::from_secs(30));
+    let ledger = Arc::new(builder.open().await.unwrap());
+    table(&place).await;
+    let epoch = ledger.epoch().await.unwrap();
+    let owner = round(epoch, 1);
+    assert_eq!(ledger.claim(owner.clone()).await.unwrap(), Claimed::First);
+    let first = slow(&ledger, &place, step(epoch, 1), 1);
+    first.begun.await.unwrap();
+    // It would have the other connection, if it might.
+    let mut second = slow(&ledger, &place, step(epoch, 2), 2);
+    let beat = ledger.beat(owner.key, owner.token, Duration::from_secs(60));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(10), beat)
+            .await
+            .unwrap()
+            .unwrap()
+    );
+    settle(&ledger, &owner).await;
+    assert!(second.begun.try_recv().is_err());
+    first.end.send(()).unwrap();
+    assert!(matches!(
+        first.performed.await.unwrap().unwrap(),
+        Performed::Ran(())
+    ));
+    second.begun.await.unwrap();
+    second.end.send(()).unwrap();
+    assert!(matches!(
+        second.performed.await.unwrap().unwrap(),
+        Performed::Ran(())
+    ));
+    assert_eq!(numbers(&place).await, [1, 2]);
 }
 
 /// What an effect leaves on its connection is gone before the next one has it.

@@ -85,7 +85,7 @@ async fn what_a_ledger_would_not_have_done_is_found() {
     paid(&ledger, 1).await;
     let admin = place.client().await;
     for (change, undo, words) in [
-        ("UPDATE {s}.tally SET rows = rows + 1", "UPDATE {s}.tally SET rows = rows - 1", "2 rows and 4 bytes were counted"),
+        ("UPDATE {s}.tally SET rows = rows - 1", "UPDATE {s}.tally SET rows = rows + 1", "0 rows and 4 bytes were counted"),
         ("DELETE FROM {s}.tally WHERE account <> ''", "", "0 rows and 0 bytes were counted and 1 rows"),
         ("UPDATE {s}.ledger SET steps_mark = 99999999999999", "UPDATE {s}.ledger SET steps_mark = NULL", "the mark of steps"),
         ("ALTER TABLE {s}.rows ADD COLUMN extra text", "ALTER TABLE {s}.rows DROP COLUMN extra", "does not have the columns"),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use mrtr_ledger::{Account, Claimed, Fingerprint, Ledger as _};
 use mrtr_state::Clock as _;
 
-use crate::bench::{FAR, LEASE, Place, START, expiring, paid, round, settle, step, token, until};
+use crate::bench::{
+    FAR, LEASE, Place, START, expiring, paid, retry, round, settle, settled, step, token, until,
+};
 
 /// The claim's statement has begun, and with it its snapshot, when a mark is raised and its row removed. What it reads
 /// under the lock counts, and not the snapshot.
@@ -134,6 +136,72 @@ async fn a_purge_that_must_wait_stops_nobody() {
     putting.rollback().await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap(), Claimed::First);
     assert_eq!(purges.await.unwrap().unwrap().rounds, 1);
+}
+
+/// The clock is years ahead when a purge begins, is put right, and the epoch is rotated, as an operator does then, all
+/// between two batches. What is claimed afterwards may expire before the mark that the purge had raised, and stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_does_not_outlive_a_rotation() {
+    let Some(place) = Place::new() else { return };
+    let ledger = Arc::new(place.open_by_hand().await);
+    let admin = place.client().await;
+    let watcher = place.client().await;
+    let soon = START + 3_600_000;
+    fill(&place, &admin, 5_000, soon).await;
+    place
+        .run(
+            &admin,
+            "CREATE SEQUENCE {s}.batches;
+             CREATE FUNCTION {s}.pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF nextval('{s}.batches') = 2 THEN PERFORM pg_advisory_xact_lock(hashtext('{s}')); END IF;
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER pause BEFORE DELETE ON {s}.rows FOR EACH STATEMENT EXECUTE FUNCTION {s}.pause();
+             SELECT pg_advisory_lock(hashtext('{s}'))",
+        )
+        .await;
+    place.clock.advance(Duration::from_secs(10 * 365 * 86_400));
+    let purges = tokio::spawn({
+        let ledger = Arc::clone(&ledger);
+        async move { ledger.purge().await }
+    });
+    place.waits(&watcher).await;
+    place.clock.set(mrtr_state::Timestamp::from_millis(START));
+    let epoch = ledger.rotate_epoch().await.unwrap();
+    let claim = expiring(round(epoch, 1), soon - 50);
+    assert_eq!(ledger.claim(claim.clone()).await.unwrap(), Claimed::First);
+    settle(&ledger, &claim).await;
+    place.run(&admin, "SELECT pg_advisory_unlock_all()").await;
+    assert_eq!(purges.await.unwrap().unwrap().rounds, 2_000, "two batches");
+    assert_eq!(ledger.claim(retry(&claim)).await.unwrap(), settled());
+}
+
+/// Somebody holds the ledger's row for longer than the gate's queue is joined, as an effect whose commit waits for a
+/// standby does. A rotation tries again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_waits_for_a_slow_commit() {
+    let Some(place) = Place::new() else { return };
+    let ledger = Arc::new(place.open().await);
+    let before = ledger.epoch().await.unwrap();
+    let mut admin = place.client().await;
+    let watcher = place.client().await;
+    let held = admin.transaction().await.unwrap();
+    held.batch_execute(&format!("SELECT 1 FROM {}.ledger FOR SHARE", place.schema))
+        .await
+        .unwrap();
+    let rotates = tokio::spawn({
+        let ledger = Arc::clone(&ledger);
+        async move { ledger.rotate_epoch().await }
+    });
+    // Twice, so that it has been refused once.
+    place.waits(&watcher).await;
+    until("it pauses", async || {
+        place.sessions(&watcher, "wait_event_type = 'Lock'").await == 0
+    })
+    .await;
+    place.waits(&watcher).await;
+    held.rollback().await.unwrap();
+    assert_ne!(rotates.await.unwrap().unwrap(), before);
 }
 
 /// Two servers purge at once, and every row goes once.
