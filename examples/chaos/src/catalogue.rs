@@ -21,16 +21,19 @@ pub(crate) enum Tool {
     Eager,
     /// Takes a step with a time limit of its own around it, asks, and needs the step's outcome.
     Hasty,
+    /// Asks, keeps a price, takes two steps with it; may run again after a crash, and panics now and then in between.
+    Again,
 }
 
 impl Tool {
-    pub(crate) const ALL: [Tool; 6] = [
+    pub(crate) const ALL: [Tool; 7] = [
         Tool::Pay,
         Tool::Pair,
         Tool::Stages,
         Tool::Quote,
         Tool::Eager,
         Tool::Hasty,
+        Tool::Again,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -41,7 +44,13 @@ impl Tool {
             Tool::Quote => "quote",
             Tool::Eager => "eager",
             Tool::Hasty => "hasty",
+            Tool::Again => "again",
         }
+    }
+
+    /// Whether a lost run of it may be taken over.
+    pub(crate) fn runs_again(self) -> bool {
+        matches!(self, Tool::Again)
     }
 }
 
@@ -66,6 +75,8 @@ pub(crate) struct Arguments {
     pub(crate) fails: bool,
     /// How long `hasty` gives its step.
     pub(crate) patience: u32,
+    /// Of a hundred runs of `again`, how many panic.
+    pub(crate) panics: u8,
 }
 
 /// What a person answers.

@@ -118,7 +118,7 @@ pub(crate) struct Op {
     pub(crate) answered: Option<(Millis, Answer)>,
 }
 
-/// A step that a tool dropped half-way, on purpose.
+/// A step that a tool dropped half-way, or a panic, on purpose.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) by: Process,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Write as _};
 
+use mrtr_ledger::Rows;
 use serde_json::{Value, json};
 
 use crate::checker::evidence::Evidence;
@@ -180,16 +181,18 @@ fn ledger(history: &History) -> Vec<(String, u64)> {
             _ => {}
         }
     }
-    let left = history.rows_left.rounds + history.rows_left.steps;
+    let Rows {
+        rounds,
+        steps,
+        notes,
+        ..
+    } = history.rows_left;
     named([
         ("operations", history.ops.len() as u64),
         ("rows claimed", claimed.len() as u64),
         ("purges", purges),
         ("rows purged by them", purged),
-        (
-            "rows removed in all",
-            (claimed.len() as u64).saturating_sub(left),
-        ),
+        ("rows left", rounds + steps + notes),
         ("without word", no_word),
         ("of these through no fault here", by_itself),
     ])
@@ -260,6 +263,9 @@ fn story(evidence: &Evidence<'_>, flow: u64) -> String {
         .iter()
         .filter_map(|op| match &op.question {
             Question::Claim {
+                row, account: of, ..
+            }
+            | Question::Keep {
                 row, account: of, ..
             } if *of == account(flow) => Some(*row),
             _ => None,

@@ -116,6 +116,9 @@ pub(crate) enum Question {
     },
     Keep {
         row: RowId,
+        account: u64,
+        /// The round that a note is written in.
+        under: Option<(RowId, TokenId)>,
     },
     Lookup {
         kind: Kind,
@@ -165,7 +168,7 @@ pub(crate) enum Answer {
 pub(crate) enum Line {
     Asked(u64, Millis, Question),
     Answered(u64, Millis, Answer),
-    /// A tool dropped a step half-way, on purpose.
+    /// A tool dropped a step half-way, or panicked, on purpose.
     Cut {
         flow: u64,
         step: String,

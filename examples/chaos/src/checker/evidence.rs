@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
+use crate::catalogue::Tool;
 use crate::history::{Call, Cut, Got, History, Incident, Op, Sent, StateId, What};
 use crate::server::account;
 use crate::terms::{FLOW_LIFETIME, LIFETIME, RETENTION, millis};
@@ -74,7 +75,8 @@ impl<'h> Evidence<'h> {
             .collect();
         let mut of_row: HashMap<RowId, u64> = HashMap::new();
         for op in &self.history.ops {
-            if let Question::Claim { row, account, .. } = &op.question
+            if let Question::Claim { row, account, .. } | Question::Keep { row, account, .. } =
+                &op.question
                 && let Some(flow) = flows.get(account)
             {
                 of_row.insert(*row, *flow);
@@ -275,8 +277,13 @@ impl<'h> Evidence<'h> {
             is_step
                 && op.answer() == Some(&Answer::Expired)
                 && op.till() <= till
-                && (shown >= ends || removed)
+                && (shown.max(op.till()) >= ends || removed)
         })
+    }
+
+    /// Which tool a flow calls.
+    pub(crate) fn tool(&self, flow: u64) -> Option<Tool> {
+        self.history.errands.get(&flow).map(|errand| errand.tool)
     }
 
     /// The call that opened a flow.
@@ -294,7 +301,7 @@ impl Op {
             | Question::Settle { row, .. }
             | Question::Beat { row, .. }
             | Question::Release { row, .. }
-            | Question::Keep { row }
+            | Question::Keep { row, .. }
             | Question::Lookup { row, .. } => Some(*row),
             Question::Purge | Question::Epoch => None,
         }

@@ -12,11 +12,15 @@ pub(crate) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
     let rows: BTreeSet<(u64, RowId)> = evidence.rows().collect();
     for (flow, row) in rows {
         let owners = evidence.owners(row);
-        for op in evidence.ops_on(row).iter().filter(|op| is_grant(op)) {
-            for before in &owners {
-                if let Some(what) = still_owned(evidence, *before, op) {
-                    findings.broken(Promise::OneOwner, flow, what);
-                }
+        let mut grants: Vec<&Op> = evidence.ops_on(row).to_vec();
+        grants.retain(|op| is_grant(op));
+        // In the order in which they were heard of.
+        grants.sort_by_key(|op| op.till());
+        for pair in grants.windows(2) {
+            if let [first, second] = pair
+                && let Some(what) = still_owned(evidence, &owners, first, second)
+            {
+                findings.broken(Promise::OneOwner, flow, what);
             }
         }
     }
@@ -27,29 +31,39 @@ fn is_grant(op: &Op) -> bool {
         && matches!(op.answer(), Some(Answer::First | Answer::Ran))
 }
 
-/// That a row was granted while another token still owned it, if it was.
-fn still_owned(evidence: &Evidence<'_>, before: Owner, op: &Op) -> Option<String> {
-    let Question::Claim { token, again, .. } = &op.question else {
+/// That a row was granted while the token that had it before still owned it, if it was.
+fn still_owned(
+    evidence: &Evidence<'_>,
+    owners: &[Owner],
+    first: &Op,
+    second: &Op,
+) -> Option<String> {
+    let (
+        Question::Claim {
+            row, token: before, ..
+        },
+        Question::Claim { token, again, .. },
+    ) = (&first.question, &second.question)
+    else {
         return None;
     };
-    let granted = evidence
-        .ops_of(before)
-        .find(|first| is_grant(first) && first.till() < op.asked)?;
-    if before.token == *token {
+    if before == token {
         return None;
     }
-    let gave_back = evidence.ops_of(before).any(|first| {
-        matches!(first.question, Question::Release { .. }) && first.asked <= op.till()
+    let owner = owners.iter().find(|owner| owner.token == *before);
+    let given_up = owner.is_some_and(|owner| {
+        let gave_back = evidence
+            .ops_of(*owner)
+            .any(|op| matches!(op.question, Question::Release { .. }) && op.asked <= second.till());
+        gave_back || (*again && evidence.may_have_been_lost(*owner, second))
     });
-    let lost = *again && evidence.may_have_been_lost(before, op);
-    (!gave_back && !lost).then(|| {
+    (!given_up).then(|| {
         format!(
-            "{} was granted {:?} at {}, and {} owned it since {}",
-            op.by,
-            before.row,
-            op.till(),
-            before.by,
-            granted.till(),
+            "{} was granted {row:?} at {}, which {} had been granted at {}",
+            second.by,
+            second.till(),
+            first.by,
+            first.till(),
         )
     })
 }

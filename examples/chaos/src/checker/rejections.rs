@@ -1,8 +1,10 @@
 //! Nobody is turned away without a reason, and nothing comes that should not.
 
+use crate::catalogue::Tool;
 use crate::checker::evidence::Evidence;
 use crate::checker::{Findings, Promise};
 use crate::history::{Call, Got, Sent, StateId, What};
+use crate::server::tools::PANIC;
 use crate::terms::{EPOCH_AGE, SKEW, millis};
 use crate::trace::{Answer, Question};
 
@@ -69,6 +71,7 @@ fn judge(evidence: &Evidence<'_>, call: &Call, findings: &mut Findings) -> Judge
                 }
             },
             (1003, None) => no_word(evidence, call),
+            (-32603, None) => no_surprise(!panicked(evidence, call), "an internal error"),
             (-32602, Some(reason)) => {
                 findings.rejected(reason);
                 rejection(evidence, call, reason)
@@ -104,10 +107,21 @@ fn no_word(evidence: &Evidence<'_>, call: &Call) -> Judged {
     let reset = heard
         .iter()
         .any(|op| op.answer() == Some(&Answer::StaleEpoch));
-    match reset || evidence.had_no_word(call.to, during) {
+    // What may run again is not told to be unknown, for the same reasons.
+    let runs_again = evidence.tool(call.flow).is_some_and(Tool::runs_again);
+    let cut_off = runs_again && evidence.cause(call).is_ok();
+    match reset || cut_off || evidence.had_no_word(call.to, during) {
         true => Ok(()),
         false => Err((Promise::JustRefusal, "the ledger had its word")),
     }
+}
+
+/// Whether a body that may run again panicked, and says so.
+fn panicked(evidence: &Evidence<'_>, call: &Call) -> bool {
+    evidence.tool(call.flow).is_some_and(Tool::runs_again)
+        && evidence.cuts(call.flow).any(|cut| {
+            cut.step == PANIC && cut.by == call.to && (call.from..=call.till).contains(&cut.at)
+        })
 }
 
 fn rejection(evidence: &Evidence<'_>, call: &Call, reason: &str) -> Judged {

@@ -36,6 +36,7 @@ impl Tale {
             after: 0,
             fails: false,
             patience: 0,
+            panics: 0,
         };
         let errand = Errand {
             tool: Tool::Pay,

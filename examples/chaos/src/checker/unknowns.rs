@@ -7,6 +7,7 @@ use std::fmt;
 use crate::checker::evidence::Evidence;
 use crate::checker::leases::Owner;
 use crate::history::{Call, Op, What};
+use crate::server::tools::PANIC;
 use crate::terms::{RETENTION, millis};
 use crate::trace::{Answer, Kind, Millis, Question, RowId, TokenId};
 
@@ -78,9 +79,13 @@ impl Evidence<'_> {
             return Some(Err("its causes go round in a circle".to_owned()));
         };
         match (&op.question, op.answer()?) {
-            (Question::Claim { .. } | Question::Settle { .. }, Answer::NoWord(_)) => {
-                Some(Ok(Cause::LostWord))
-            }
+            (
+                Question::Claim { .. }
+                | Question::Settle { .. }
+                | Question::Keep { .. }
+                | Question::Lookup { .. },
+                Answer::NoWord(_),
+            ) => Some(Ok(Cause::LostWord)),
             (
                 Question::Claim { kind, row, .. } | Question::Lookup { kind, row },
                 Answer::Abandoned,
@@ -91,6 +96,9 @@ impl Evidence<'_> {
             }),
             (
                 Question::Claim {
+                    under: Some(round), ..
+                }
+                | Question::Keep {
                     under: Some(round), ..
                 },
                 Answer::StaleOwner,
@@ -127,6 +135,7 @@ impl Evidence<'_> {
                 match self.among(flow, &heard, depth) {
                     Some(Ok(cause)) => return Ok(cause),
                     Some(Err(because)) => why = because,
+                    None if self.panicked(flow, *owner, gave_up) => return Ok(Cause::CutOff),
                     None => {
                         why = format!(
                             "{} gave the round up, and nothing that it heard is a reason",
@@ -146,6 +155,15 @@ impl Evidence<'_> {
             }
         }
         Err(why)
+    }
+
+    fn panicked(&self, flow: u64, owner: Owner, gave_up: &Op) -> bool {
+        let mut cuts = self.cuts(flow);
+        cuts.any(|cut| {
+            cut.step == PANIC
+                && cut.by == owner.by
+                && (owner.from..=gave_up.asked).contains(&cut.at)
+        })
     }
 
     /// Why a step's outcome is not known: its run dropped it, or its lease has lapsed.
@@ -289,7 +307,7 @@ impl Op {
     }
 
     /// Whether it may have withdrawn a round's owner, if that one's lease had lapsed.
-    fn withdraws(&self, owner: Owner) -> bool {
+    pub(crate) fn withdraws(&self, owner: Owner) -> bool {
         let may_have_found = matches!(
             self.answer(),
             None | Some(Answer::Abandoned | Answer::NoWord(_))

@@ -140,6 +140,7 @@ fn draw(flow: u64, rng: &mut Rng) -> Errand {
         after: pause(15),
         fails: rng.u32(..6) == 0,
         patience: rng.u32(5..60),
+        panics: 10,
     };
     Errand { tool, arguments }
 }
@@ -255,7 +256,11 @@ async fn led(attempt: &mut Attempt, got: Option<Got>, rng: &mut Rng) -> Option<L
     let pause = match got {
         Some(Got::Asked { state, .. }) => return Some(Led::On(state)),
         Some(Got::Done { .. } | Got::Odd(_)) => return Some(Led::Over),
-        Some(Got::Refused { code: 1001, .. }) => rng.u64(50..300),
+        // A panic is told with the advice to send the same again, where that helps.
+        Some(Got::Refused {
+            code: 1001 | -32603,
+            ..
+        }) => rng.u64(50..300),
         Some(Got::Refused { code: 1003, .. }) => rng.u64(50..400),
         Some(Got::Refused { reason, .. })
             if reason.as_deref() == Some("already_used") && attempt.replies.len() > 1 =>

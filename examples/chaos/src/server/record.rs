@@ -59,7 +59,7 @@ impl Book {
         Ok(entry)
     }
 
-    /// Notes that a step was dropped half-way.
+    /// Notes that a step was dropped half-way, or that a body is about to panic.
     pub(crate) fn cut(&self, flow: u64, step: &str) -> io::Result<()> {
         self.trace.write(&Line::Cut {
             flow,

@@ -118,6 +118,10 @@ impl<L: Ledger> Ledger for Tapped<L> {
     fn keep(&self, note: Note) -> LedgerFuture<'_, Kept> {
         let question = Question::Keep {
             row: row(&note.key),
+            account: account(&note.account),
+            under: note
+                .under_round
+                .map(|owner| (row(&owner.key), token(&owner.token))),
         };
         self.follow(question, self.inner.keep(note), |kept| match kept {
             Kept::Stored => Answer::Stored,

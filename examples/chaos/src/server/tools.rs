@@ -8,6 +8,9 @@ use tokio::time::{sleep, timeout};
 use crate::catalogue::{Arguments, Choice, Said, Tool};
 use crate::server::record::{Book, Order};
 
+/// What is noted in place of a step where a body panics.
+pub(crate) const PANIC: &str = "(panic)";
+
 /// Puts the tools on a server.
 pub(crate) fn all(server: ServerBuilder, book: Book) -> ServerBuilder {
     let server = server.state(book);
@@ -20,6 +23,7 @@ pub(crate) fn all(server: ServerBuilder, book: Book) -> ServerBuilder {
             Tool::Quote => tool(name, quote),
             Tool::Eager => tool(name, eager),
             Tool::Hasty => tool(name, hasty),
+            Tool::Again => tool(name, again).run_again(),
         })
     })
 }
@@ -115,6 +119,24 @@ async fn hasty(
     Ok(body.said.to_text())
 }
 
+async fn again(
+    Args(call): Args<Arguments>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    if body.asks("confirm").await {
+        // Computed in the retry: a run that takes over has nothing but the ledger to know it from.
+        let price = flow.memo("price", async || fastrand::u32(..)).await;
+        body.said.price = Some(price);
+        body.works().await;
+        body.takes("reserve").await?;
+        body.panics_or_not()?;
+        body.takes("charge").await?;
+    }
+    Ok(body.said.to_text())
+}
+
 /// A body that runs: what it was called with, and what it can say so far.
 struct Body<'a> {
     call: Arguments,
@@ -143,6 +165,15 @@ impl<'a> Body<'a> {
             }
             Answer::Decline | Answer::Cancel => false,
         }
+    }
+
+    /// What a body does after a panic hangs on nothing that the one before it knew, so this may be drawn.
+    fn panics_or_not(&self) -> Result<(), ToolError> {
+        if fastrand::u8(..100) < self.call.panics {
+            self.book.cut(self.call.flow, PANIC)?;
+            panic!("as it was drawn");
+        }
+        Ok(())
     }
 
     async fn works(&self) {
