@@ -15,7 +15,7 @@ pub(crate) enum Tool {
     Pair,
     /// Asks, takes a step, asks again, takes another.
     Stages,
-    /// Keeps a price, asks with it, takes a step with it.
+    /// Keeps a price and some ballast, asks with the price, takes a step with it.
     Quote,
     /// Takes a step before it asks, and another one after.
     Eager,
@@ -75,6 +75,8 @@ pub(crate) struct Arguments {
     pub(crate) fails: bool,
     /// How long `hasty` gives its step.
     pub(crate) patience: u32,
+    /// How many bytes `quote` keeps besides, so that its journal is too large to be carried.
+    pub(crate) ballast: u32,
     /// Of a hundred runs of `again`, how many panic.
     pub(crate) panics: u8,
 }

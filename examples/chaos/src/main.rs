@@ -189,7 +189,7 @@ async fn sabotage(options: &Options) -> Result<Told, Failure> {
                 seed: options.seed,
                 length: SABOTAGED,
                 tempers: match how {
-                    Sabotage::PurgeByNow => Tempers::UNTIMELY,
+                    Sabotage::PurgeByNow | Sabotage::MarkByNow => Tempers::UNTIMELY,
                     _ => Tempers::WILD,
                 },
                 calm: Duration::from_secs(3),
@@ -230,6 +230,7 @@ fn noticed(how: Sabotage, findings: &Findings) -> bool {
         Sabotage::AlwaysFirst => &[Promise::AtMostOnce],
         Sabotage::SkippedSettle => &[Promise::SameResult],
         Sabotage::PurgeByNow => &[Promise::SameResult, Promise::JustRefusal],
+        Sabotage::MarkByNow => &[Promise::JustRefusal],
     };
     let mut violations = findings.violations.iter();
     violations.any(|violation| breaks.contains(&violation.promise))

@@ -146,6 +146,8 @@ pub(crate) enum Answer {
     Refused,
     /// A step ran and its outcome stands, in one transaction.
     Ran,
+    /// A step ran, nothing of it was kept, and it is free.
+    Freed,
     /// An effect panicked inside its transaction.
     Panicked,
     /// A note that was written before.

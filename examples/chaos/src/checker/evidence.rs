@@ -19,6 +19,7 @@ pub(crate) struct Evidence<'h> {
     /// Questions to the ledger by row, and by flow and process, in the order in which they were asked.
     by_row: HashMap<RowId, Vec<&'h Op>>,
     by_flow: HashMap<(u64, Process), Vec<&'h Op>>,
+    of_row: HashMap<RowId, u64>,
     /// Those that had no word.
     silent: HashMap<Process, Vec<&'h Op>>,
     /// Which flow opened or answered what to get a state: the calls that may have sealed it.
@@ -42,6 +43,7 @@ impl<'h> Evidence<'h> {
             effects: HashMap::new(),
             by_row: HashMap::new(),
             by_flow: HashMap::new(),
+            of_row: HashMap::new(),
             silent: HashMap::new(),
             sealers: HashMap::new(),
             offsets: offsets(&history.incidents),
@@ -73,13 +75,12 @@ impl<'h> Evidence<'h> {
             .keys()
             .map(|flow| (account(*flow), *flow))
             .collect();
-        let mut of_row: HashMap<RowId, u64> = HashMap::new();
         for op in &self.history.ops {
             if let Question::Claim { row, account, .. } | Question::Keep { row, account, .. } =
                 &op.question
                 && let Some(flow) = flows.get(account)
             {
-                of_row.insert(*row, *flow);
+                self.of_row.insert(*row, *flow);
             }
         }
         for op in &self.history.ops {
@@ -88,7 +89,7 @@ impl<'h> Evidence<'h> {
             }
             let Some(row) = op.row() else { continue };
             self.by_row.entry(row).or_default().push(op);
-            if let Some(flow) = of_row.get(&row) {
+            if let Some(flow) = self.of_row.get(&row) {
                 self.by_flow.entry((*flow, op.by)).or_default().push(op);
             }
         }
@@ -114,8 +115,7 @@ impl<'h> Evidence<'h> {
 
     /// Every row that a flow has claimed.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, RowId)> {
-        let ops = self.by_flow.iter();
-        ops.flat_map(|((flow, _), ops)| ops.iter().filter_map(|op| Some((*flow, op.row()?))))
+        self.of_row.iter().map(|(row, flow)| (*flow, *row))
     }
 
     pub(crate) fn ops_on(&self, row: RowId) -> &[&'h Op] {
@@ -258,27 +258,38 @@ impl<'h> Evidence<'h> {
         self.furthest(till) > self.ends(state).saturating_add(millis(RETENTION))
     }
 
-    /// Whether a step was refused for having come after its flow's end, and rightly: what a run says then is kept, and told
-    /// again by servers whose clocks are right.
-    pub(crate) fn a_step_came_too_late(&self, flow: u64, till: Millis) -> bool {
+    /// Whether a step or note of a flow was refused for having come too late, and rightly: what a run says then is kept, and
+    /// told again by servers whose clocks are right.
+    pub(crate) fn came_too_late(&self, flow: u64, till: Millis) -> bool {
         let ops = self.by_flow.iter().filter(|((of, _), _)| *of == flow);
         let mut ops = ops.flat_map(|(_, ops)| ops);
-        let ends = self.flow_ends(flow);
         ops.any(|op| {
-            let (_, shown) = self.shown(op.by, op.asked, op.till());
-            let removed = self.furthest(op.till()) > ends.saturating_add(millis(RETENTION));
-            let is_step = matches!(
+            let is_round = matches!(
                 op.question,
                 Question::Claim {
-                    kind: Kind::Step,
+                    kind: Kind::Round,
                     ..
                 }
             );
-            is_step
-                && op.answer() == Some(&Answer::Expired)
-                && op.till() <= till
-                && (shown.max(op.till()) >= ends || removed)
+            !is_round && op.till() <= till && self.is_rightly_late(op) == Some(true)
         })
+    }
+
+    /// Whether an operation that was told that its row has expired was told so rightly; `None` where it was told
+    /// something else.
+    pub(crate) fn is_rightly_late(&self, op: &Op) -> Option<bool> {
+        let RowId(expiry, _) = op.row()?;
+        let late = op.answer() == Some(&Answer::Expired);
+        late.then(|| {
+            let (_, shown) = self.shown(op.by, op.asked, op.till());
+            let removed = expiry.saturating_add(millis(RETENTION));
+            shown.max(op.till()) >= expiry || self.furthest(op.till()) > removed
+        })
+    }
+
+    /// The flow whose row an operation is about.
+    pub(crate) fn flow_of(&self, op: &Op) -> Option<u64> {
+        self.of_row.get(&op.row()?).copied()
     }
 
     /// Which tool a flow calls.

@@ -19,6 +19,13 @@ pub(crate) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
             }
         }
     }
+    for op in &evidence.history.ops {
+        if evidence.is_rightly_late(op) == Some(false) {
+            let flow = evidence.flow_of(op).unwrap_or_default();
+            let what = format!("{} was told that {:?} has expired", op.by, op.row());
+            findings.broken(Promise::JustRefusal, flow, what);
+        }
+    }
     for flow in &evidence.history.unfinished {
         let calm = evidence.history.calm_from;
         let calls = evidence.calls(*flow).iter();
@@ -127,7 +134,7 @@ fn panicked(evidence: &Evidence<'_>, call: &Call) -> bool {
 fn rejection(evidence: &Evidence<'_>, call: &Call, reason: &str) -> Judged {
     let Sent::Retry(state, reply) = call.sent else {
         // It had no state; its flow was over before its first step.
-        let late = reason == "expired" && evidence.a_step_came_too_late(call.flow, call.till);
+        let late = reason == "expired" && evidence.came_too_late(call.flow, call.till);
         return match late {
             true => Ok(()),
             false => Err((
@@ -144,8 +151,10 @@ fn rejection(evidence: &Evidence<'_>, call: &Call, reason: &str) -> Judged {
         }),
         "expired" => {
             evidence.may_have_expired(state, call.to, call.from, call.till)
-                || evidence.a_step_came_too_late(call.flow, call.till)
+                || evidence.came_too_late(call.flow, call.till)
         }
+        // What is too large to be carried goes when its state's row does.
+        "not_kept" => evidence.may_have_been_removed(state, call.till),
         "stale_epoch" => was_rotated(evidence, call),
         "not_yet_valid" => {
             let (shown, _) = evidence.shown(call.to, call.from, call.till);

@@ -92,7 +92,7 @@ fn same_result(
         // since; that is judged as a rejection.
         let forgotten = match reason.as_deref() {
             Some("already_used") => true,
-            Some("expired") => !evidence.may_have_been_removed(state, call.till),
+            Some("expired" | "not_kept") => !evidence.may_have_been_removed(state, call.till),
             _ => [1001, 1002].contains(code),
         };
         if forgotten {

@@ -36,6 +36,7 @@ impl Tale {
             after: 0,
             fails: false,
             patience: 0,
+            ballast: 0,
             panics: 0,
         };
         let errand = Errand {
@@ -517,9 +518,28 @@ fn a_refusal_without_its_reason_is_found() {
     let mut tale = refuse("stale_epoch");
     tale.incident(What::Rotated, T + 55, T + 56);
     tale.keeps_every_promise();
+    refuse("not_kept").breaks(Promise::JustRefusal);
+    let mut tale = refuse("not_kept");
+    tale.incident(What::Clock(A, 90_000), T + 20, T + 21);
+    tale.incident(What::Clock(A, 0), T + 25, T + 26);
+    tale.keeps_every_promise();
     let mut tale = refuse("not_yet_valid");
     tale.incident(What::Clock(A, 70_000), T - 5, T - 4);
     tale.keeps_every_promise();
+}
+
+#[test]
+fn a_claim_that_is_late_by_no_clock_is_found() {
+    let late = |offset| {
+        let mut tale = Tale::begin();
+        tale.op(B, claim(ROUND, 99, None), T + 60, Some(Answer::Expired));
+        tale.incident(What::Clock(A, offset), T + 30, T + 31);
+        tale
+    };
+    // A clock that is ahead removes what has been over for a retention, and no claim below that.
+    late(0).breaks(Promise::JustRefusal);
+    late(20_000).breaks(Promise::JustRefusal);
+    late(90_000).keeps_every_promise();
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn draw(flow: u64, rng: &mut Rng) -> Errand {
         after: pause(15),
         fails: rng.u32(..6) == 0,
         patience: rng.u32(5..60),
+        ballast: if rng.bool() { 0 } else { 4_000 },
         panics: 10,
     };
     Errand { tool, arguments }

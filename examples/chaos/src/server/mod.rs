@@ -8,9 +8,10 @@
 //! | [`record`] | the effects' own record |
 //! | [`clock`] | the clock that can be set |
 //! | [`tap`] | what the ledger is asked and answers, written down |
-//! | [`sabotage`] | ledgers that break a promise |
+//! | [`sabotage`], [`marks`] | ledgers that break a promise |
 
 pub(crate) mod clock;
+pub(crate) mod marks;
 pub(crate) mod record;
 pub(crate) mod sabotage;
 pub(crate) mod tap;
@@ -29,7 +30,7 @@ use mrtr_ledger::{Account, Ledger, Limits};
 use mrtr_ledger_postgres::PostgresLedger;
 use mrtr_ledger_postgres::tokio_postgres::Config;
 use mrtr_ledger_sqlite::SqliteLedger;
-use mrtr_server::{AuthError, AuthFuture, Authenticator, Principal, Server};
+use mrtr_server::{AuthError, AuthFuture, Authenticator, Principal, Server, StoredCodec};
 use mrtr_state::{Clock, Key, KeyRing};
 use mrtr_state_aead::AeadCodec;
 use stage::arguments::{Arguments, UsageError};
@@ -39,6 +40,7 @@ use tokio::sync::oneshot;
 use crate::driver::Failure;
 use crate::place::Place;
 use crate::server::clock::OffsetClock;
+use crate::server::marks::Marks;
 use crate::server::record::Book;
 use crate::server::sabotage::{HurriedClock, Sabotage, Sabotaged};
 use crate::server::tap::{Tapped, Trace};
@@ -47,6 +49,9 @@ use crate::trace::{Lines, Process};
 
 /// How often a server purges.
 const PURGE_EVERY: Duration = Duration::from_millis(250);
+
+/// The largest journal that a state carries. Larger ones stay in the ledger.
+const CARRIED: usize = 2_048;
 
 /// The key that all servers of all runs are configured with. What it protects lasts as long as a run.
 const KEY: &str = "6368616f73206368616f73206368616f73206368616f73206368616f7320212e";
@@ -101,6 +106,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     let own: Arc<dyn Clock> = Arc::new(clock.clone());
     let hurried = (options.sabotage == Some(Sabotage::PurgeByNow))
         .then(|| -> Arc<dyn Clock> { Arc::new(HurriedClock(clock.clone())) });
+    let marks = Marks(options.place.clone());
     match &options.place {
         Place::Sqlite(file) => {
             let open = |clock| {
@@ -112,7 +118,8 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
                     .open()
             };
             let hurried = hurried.map(open).transpose()?;
-            let ledger = Sabotaged::new(open(own)?, options.sabotage, hurried);
+            let inner = open(own)?;
+            let ledger = Sabotaged::new(inner, options.sabotage, hurried, marks, clock.clone());
             serve(&options, clock, ledger).await
         }
         Place::Postgres { connection, schema } => {
@@ -138,7 +145,8 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
                 Some(clock) => Some(open(Some(clock)).await?),
                 None => None,
             };
-            let ledger = Sabotaged::new(open(own).await?, options.sabotage, hurried);
+            let inner = open(own).await?;
+            let ledger = Sabotaged::new(inner, options.sabotage, hurried, marks, clock.clone());
             serve(&options, clock, ledger).await
         }
     }
@@ -166,7 +174,10 @@ async fn serve<L: Ledger>(options: &Options, clock: OffsetClock, ledger: L) -> R
     let builder = Server::builder("chaos", env!("CARGO_PKG_VERSION"))
         .audience("http://localhost/chaos")
         .authenticator(Named(*process))
-        .codec(AeadCodec::new(KeyRing::new(Key::from_hex(KEY)?))?)
+        .codec(StoredCodec::above(
+            CARRIED,
+            AeadCodec::new(KeyRing::new(Key::from_hex(KEY)?))?,
+        ))
         .clock(clock.clone())
         .ledger(ledger)
         .limits(|limits| {

@@ -11,6 +11,8 @@ use mrtr_ledger::{
 };
 use mrtr_state::{Clock, Epoch, Timestamp};
 
+use crate::server::clock::OffsetClock;
+use crate::server::marks::Marks;
 use crate::terms::RETENTION;
 
 /// Which promise is broken.
@@ -22,13 +24,16 @@ pub(crate) enum Sabotage {
     SkippedSettle,
     /// What has expired is removed at once, by the clock of whoever purges, instead of a retention later.
     PurgeByNow,
+    /// A purge raises the marks to the moment of whoever purges, instead of to the largest expiry that it removes.
+    MarkByNow,
 }
 
 impl Sabotage {
-    pub(crate) const ALL: [Sabotage; 3] = [
+    pub(crate) const ALL: [Sabotage; 4] = [
         Sabotage::AlwaysFirst,
         Sabotage::SkippedSettle,
         Sabotage::PurgeByNow,
+        Sabotage::MarkByNow,
     ];
 }
 
@@ -38,6 +43,7 @@ impl fmt::Display for Sabotage {
             Sabotage::AlwaysFirst => "always-first",
             Sabotage::SkippedSettle => "skipped-settle",
             Sabotage::PurgeByNow => "purge-by-now",
+            Sabotage::MarkByNow => "mark-by-now",
         })
     }
 }
@@ -50,7 +56,7 @@ impl FromStr for Sabotage {
         Sabotage::ALL
             .into_iter()
             .find(named)
-            .ok_or("take always-first, skipped-settle or purge-by-now")
+            .ok_or("take always-first, skipped-settle, purge-by-now or mark-by-now")
     }
 }
 
@@ -61,15 +67,25 @@ pub(crate) struct Sabotaged<L> {
     how: Option<Sabotage>,
     /// The same rows through a clock that is ahead by the retention: what it purges has only just expired.
     hurried: Option<L>,
+    marks: Marks,
+    clock: OffsetClock,
 }
 
 impl<L: Ledger> Sabotaged<L> {
     /// `hurried` is the same ledger by a [`HurriedClock`], for [`Sabotage::PurgeByNow`].
-    pub(crate) fn new(inner: L, how: Option<Sabotage>, hurried: Option<L>) -> Self {
+    pub(crate) fn new(
+        inner: L,
+        how: Option<Sabotage>,
+        hurried: Option<L>,
+        marks: Marks,
+        clock: OffsetClock,
+    ) -> Self {
         Self {
             inner,
             how,
             hurried,
+            marks,
+            clock,
         }
     }
 }
@@ -108,8 +124,13 @@ impl<L: Ledger> Ledger for Sabotaged<L> {
     }
 
     fn purge(&self) -> LedgerFuture<'_, Purged> {
-        match &self.hurried {
-            Some(hurried) if self.how == Some(Sabotage::PurgeByNow) => hurried.purge(),
+        match (self.how, &self.hurried) {
+            (Some(Sabotage::PurgeByNow), Some(hurried)) => hurried.purge(),
+            (Some(Sabotage::MarkByNow), _) => Box::pin(async {
+                // What did not come off is tried again with the next purge.
+                _ = self.marks.raise(self.clock.now()).await;
+                self.inner.purge().await
+            }),
             _ => self.inner.purge(),
         }
     }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mrtr_ledger::{
@@ -204,8 +204,16 @@ impl<L: TransactionalLedger> TransactionalLedger for Tapped<L> {
         C: FnOnce(O) -> (Conclusion, R) + Send + 'static,
     {
         let question = claim_of(&claim, true);
+        let freed = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&freed);
+        let conclude = move |outcome| {
+            let (conclusion, result) = conclude(outcome);
+            told.store(conclusion == Conclusion::Release, Ordering::SeqCst);
+            (conclusion, result)
+        };
         let answer = self.inner.perform(claim, effect, conclude);
-        self.follow(question, answer, |performed| match performed {
+        self.follow(question, answer, move |performed| match performed {
+            Performed::Ran(_) if freed.load(Ordering::SeqCst) => Answer::Freed,
             Performed::Ran(_) => Answer::Ran,
             Performed::Not(why) => claimed(why),
             Performed::Panicked(_) => Answer::Panicked,

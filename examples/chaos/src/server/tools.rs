@@ -80,6 +80,13 @@ async fn quote(
     // Another one whenever it is computed: what was shown is what is charged, or somebody notices.
     let price = flow.memo("price", async || fastrand::u32(..)).await;
     body.said.price = Some(price);
+    let ballast = body.call.ballast;
+    let kept = flow
+        .memo("ballast", async || "x".repeat(ballast as usize))
+        .await;
+    if kept.len() != ballast as usize {
+        return Err(ToolError::text("The ballast has shifted."));
+    }
     if body.asks("confirm").await {
         body.works().await;
         body.takes("pay").await?;
