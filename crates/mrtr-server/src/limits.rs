@@ -34,7 +34,8 @@ pub struct Limits {
     /// minutes. The ledger must keep its rows at least as long after they expire.
     pub retention: Duration,
     /// How long a claim stands without a sign of life: 30 seconds. Signs are given three times as often. Shorter means that
-    /// a crash is noticed sooner; longer, that a stalled server is given up later.
+    /// a crash is noticed sooner; longer, that a stalled server is given up later. The signs are given beside the body, in one task: a
+    /// body that blocks its thread for longer than this (by computing, or by blocking I/O) counts as lost while it runs.
     pub lease: Duration,
     /// Connections that [`serve`](crate::Server::serve) holds at a time: 1,024. Further ones wait to be accepted. It bounds
     /// file descriptors and buffers.

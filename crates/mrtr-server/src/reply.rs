@@ -320,9 +320,14 @@ impl Reply {
     }
 
     pub(crate) fn unknown(what: &str) -> Self {
-        let message = format!(
-            "The outcome is unknown: {what}. It may have taken effect, and it will not be run again. Check before starting the request again."
-        );
+        Self::unknown_after(&format!(
+            "{what}. It may have taken effect, and it will not be run again. Check before starting the request again."
+        ))
+    }
+
+    /// The same, with what helps in the words of the caller.
+    fn unknown_after(what: &str) -> Self {
+        let message = format!("The outcome is unknown: {what}");
         Self::error(
             StatusCode::OK,
             ErrorObject::new(code::OUTCOME_UNKNOWN, message),
@@ -504,8 +509,8 @@ impl Reply {
                     "The replay ledger did not answer or has no room, so the next step was not taken.",
                 )
             }
-            End::LedgerUnavailable => Self::unknown(&format!(
-                "the replay ledger did not answer or has no room, so the next step was not taken.{note} What was done before that step"
+            End::LedgerUnavailable => Self::unknown_after(&format!(
+                "the replay ledger did not answer or has no room, so the next step was not taken, and the call will not be run again.{note}"
             )),
             End::NotKept if standing.may_repeat() => Self::unavailable(
                 "The replay ledger did not answer or has no room for what the call must remember, so nothing could be asked.",

@@ -117,6 +117,11 @@ impl Job {
         match redeem(row.durability.ledger.as_ref(), state, claim).await {
             Ok(Redemption::Redeemed(redeemed)) => {
                 let held = row.held(token);
+                // The client has gone, and nothing has run: what its person answered is good for the same retry.
+                if self.cancelled.is_cancelled() {
+                    held.release().await;
+                    return Reply::unavailable("The call was cancelled before anything was run.");
+                }
                 // Repeats of what has run need no room; only a body does.
                 let Some(_permit) = Running::permit(&inner, requester.account) else {
                     held.release().await;
@@ -159,8 +164,9 @@ impl Job {
         let flow = self.flow.as_mut();
         let mut journal = flow.map(|(frame, _)| std::mem::take(&mut frame.journal));
         let mut rounds = 0;
+        let steps = Steps::default();
         loop {
-            let cell = self.cell(journal, record);
+            let cell = self.cell(journal, record, &steps);
             let standing = || record.standing(cell.durable.as_ref(), handler.run_again);
             let body = match self.start(&cell, &standing()) {
                 Ok(body) => body,
@@ -184,7 +190,7 @@ impl Job {
     }
 
     /// What the handler's `Flow` holds on to.
-    fn cell(&self, journal: Option<Journal>, record: &Record) -> Arc<FlowCell> {
+    fn cell(&self, journal: Option<Journal>, record: &Record, steps: &Steps) -> Arc<FlowCell> {
         let (Some((frame, request)), Some(journal)) = (&self.flow, journal) else {
             return FlowCell::without_flow();
         };
@@ -193,7 +199,7 @@ impl Job {
             flow: frame.flow,
             flow_exp: frame.flow_exp,
         };
-        let durable = self.durable(&journal, *request, record.owner());
+        let durable = self.durable(&journal, *request, record.owner(), steps.clone());
         FlowCell::new(
             journal,
             self.requester.declared,
@@ -365,6 +371,7 @@ impl Job {
         journal: &Journal,
         request: RequestDigest,
         round: Option<Owner>,
+        steps: Steps,
     ) -> Option<Durable> {
         let (frame, _) = self.flow.as_ref()?;
         let durability = self.inner.durability.as_ref()?;
@@ -384,7 +391,7 @@ impl Job {
             lease: self.inner.limits.lease,
             cancelled: self.cancelled.clone(),
             tasks: self.inner.tasks.clone(),
-            steps: Steps::default(),
+            steps,
         })
     }
 

@@ -21,6 +21,7 @@ use mrtr_state::{Epoch, FlowId, Principal, RequestDigest, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -58,14 +59,14 @@ pub(crate) struct Durable {
     pub(crate) steps: Steps,
 }
 
-/// The steps of this run.
-#[derive(Debug, Default)]
-pub(crate) struct Steps(Mutex<StepList>);
+/// The steps of this call. Cheap to clone; clones are the same.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Steps(Arc<Mutex<StepList>>);
 
 #[derive(Debug, Default)]
 struct StepList {
-    /// A claim has been made, whatever came of it.
-    begun: bool,
+    /// There was room for a step, and so for all that follow.
+    admitted: bool,
     running: Vec<Owner>,
     taken: Vec<String>,
 }
@@ -112,122 +113,192 @@ pub(crate) enum Begun<'d> {
     Ended(End),
 }
 
+/// A step's row in the ledger.
+#[derive(Debug, Clone)]
+pub(crate) struct StepRow {
+    pub(crate) step: String,
+    pub(crate) key: RowKey,
+    pub(crate) fingerprint: Fingerprint,
+}
+
 impl Durable {
-    /// Claims the step.
-    pub(crate) async fn begin(&self, step: &str) -> Begun<'_> {
-        if self.cancelled.is_cancelled() {
-            return Begun::Ended(End::Cancelled);
+    pub(crate) fn row(&self, step: &str) -> StepRow {
+        StepRow {
+            step: step.to_owned(),
+            key: RowKey::step(&self.audience, &self.flow, step, self.flow_exp),
+            fingerprint: Fingerprint::step(&self.secret.0, &self.principal, &self.request, step),
         }
-        let Ok(token) = Token::generate() else {
-            return Begun::Ended(End::LedgerUnavailable);
-        };
-        let key = RowKey::step(&self.audience, &self.flow, step, self.flow_exp);
-        let fingerprint = Fingerprint::step(&self.secret.0, &self.principal, &self.request, step);
+    }
+
+    /// The claim of a step; an error says why none is made.
+    pub(crate) fn claim_of(&self, row: &StepRow) -> Result<Claim, End> {
+        if self.cancelled.is_cancelled() {
+            return Err(End::Cancelled);
+        }
+        let token = Token::generate().map_err(|_| End::LedgerUnavailable)?;
         let claim = Claim::step(
-            key,
+            row.key,
             self.epoch,
-            fingerprint,
+            row.fingerprint,
             self.account,
             token,
             self.lease,
         );
-        let first = !std::mem::replace(&mut self.steps.list().begun, true);
-        let claim = match self.round {
+        Ok(match self.round {
             Some(round) => claim.under(round),
-            None if first => claim,
-            None => claim.later(),
+            // Two steps at once are both the first, until there was room for one of them.
+            None if self.steps.list().admitted => claim.later(),
+            None => claim,
+        })
+    }
+
+    /// Notes what a claim was told: where there was room for one step, there is for those that follow.
+    pub(crate) fn note(&self, claimed: &Claimed) {
+        self.steps.list().admitted |= *claimed != Claimed::Full;
+    }
+
+    /// Claims the step.
+    pub(crate) async fn begin(&self, step: &str) -> Begun<'_> {
+        let row = self.row(step);
+        let claim = match self.claim_of(&row) {
+            Ok(claim) => claim,
+            Err(end) => return Begun::Ended(end),
         };
         match self.claim(claim).await {
-            Some(Claimed::First) => {
+            Ok(grant) => {
                 tracing::info!(step, "a step begins");
-                let owner = Owner { key, token };
+                let owner = grant.taken();
                 self.steps.list().running.push(owner);
                 Begun::Run(RunningStep {
                     durable: self,
-                    step: step.to_owned(),
+                    row,
                     owner,
-                    fingerprint,
                     over: false,
                 })
             }
-            Some(Claimed::Settled(stored)) => self.before(step, &key, &fingerprint, stored),
-            Some(Claimed::InProgress { retry_after }) => {
-                Begun::Ended(End::StepInProgress { retry_after })
-            }
-            Some(Claimed::Expired) => self.after_expiry(step, key, fingerprint).await,
-            Some(Claimed::StaleEpoch) => Begun::Ended(End::StaleEpoch),
-            Some(Claimed::StaleOwner) => Begun::Ended(End::RoundWithdrawn),
-            Some(Claimed::Full) | None => Begun::Ended(End::LedgerUnavailable),
-            // `Conflict` cannot be: flow, principal and request are bound to the state. If it is, nothing is certain.
-            Some(Claimed::Abandoned | Claimed::Conflict | _) => self.unknown(step),
+            Err(Some(claimed)) => match self.before(&row, claimed).await {
+                Ok(outcome) => Begun::Before(outcome),
+                Err(end) => Begun::Ended(end),
+            },
+            Err(None) => Begun::Ended(End::LedgerUnavailable),
         }
     }
 
-    /// Claims in a task of its own. A claim that nobody waits for any more is given back: nothing has run.
-    async fn claim(&self, claim: Claim) -> Option<Claimed> {
+    /// Claims in a task of its own, and gives back what nobody waits for any more: nothing has run. The error is what else the ledger
+    /// said, or that it gave no word.
+    async fn claim(&self, claim: Claim) -> Result<Grant, Option<Claimed>> {
         let (answer, answered) = oneshot::channel();
-        let ledger = Arc::clone(&self.ledger);
+        let (ledger, tasks) = (Arc::clone(&self.ledger), self.tasks.clone());
+        let owner = Owner {
+            key: claim.key,
+            token: claim.token,
+        };
         self.tasks.spawn(async move {
-            let Owner { key, token } = Owner {
-                key: claim.key,
-                token: claim.token,
+            let granted = match ledgering::claim(&ledger, claim).await {
+                // Whoever does not take it, because they have gone or never look, drops it.
+                Ok(Claimed::First) => Ok(Grant {
+                    ledger,
+                    tasks,
+                    owner,
+                    taken: false,
+                }),
+                Ok(claimed) => Err(Some(claimed)),
+                Err(_) => {
+                    drop(answer.send(Err(None)));
+                    ledgering::keep_releasing(&ledger, owner.key, owner.token).await;
+                    return;
+                }
             };
-            let claimed = ledgering::claim(&ledger, claim).await.ok();
-            let no_word = claimed.is_none();
-            let unheard = answer
-                .send(claimed)
-                .is_err_and(|unheard| unheard == Some(Claimed::First));
-            if no_word || unheard {
-                ledgering::keep_releasing(&ledger, key, token).await;
-            }
+            drop(answer.send(granted));
         });
-        answered.await.ok().flatten()
+        let granted = answered.await.unwrap_or(Err(None));
+        match &granted {
+            Ok(_) => self.note(&Claimed::First),
+            Err(Some(claimed)) => self.note(claimed),
+            Err(None) => {}
+        }
+        granted
+    }
+
+    /// What came of a step that this run does not own, by what its claim was told.
+    pub(crate) async fn before(&self, row: &StepRow, claimed: Claimed) -> Result<StepOutcome, End> {
+        match claimed {
+            Claimed::Settled(stored) => self.kept(row, stored),
+            Claimed::InProgress { retry_after } => Err(End::StepInProgress { retry_after }),
+            Claimed::Expired => self.after_expiry(row).await,
+            Claimed::StaleEpoch => Err(End::StaleEpoch),
+            Claimed::StaleOwner => Err(End::RoundWithdrawn),
+            Claimed::Full => Err(End::LedgerUnavailable),
+            // `Conflict` cannot be: flow, principal and request are bound to the state. If it is, nothing is certain.
+            _ => Err(self.unknown(row)),
+        }
     }
 
     /// The flow's time is over: no step begins, and one that has run says what came of it.
-    async fn after_expiry(&self, step: &str, key: RowKey, fingerprint: Fingerprint) -> Begun<'_> {
-        match self.ledger.lookup(Kind::Step, key, fingerprint).await {
-            Ok(Found::Absent) => Begun::Ended(End::FlowExpired),
-            Ok(Found::InProgress { retry_after }) => {
-                Begun::Ended(End::StepInProgress { retry_after })
-            }
-            Ok(Found::Settled(stored)) => self.before(step, &key, &fingerprint, stored),
-            Ok(_) => self.unknown(step),
-            Err(_) => Begun::Ended(End::LedgerUnavailable),
+    async fn after_expiry(&self, row: &StepRow) -> Result<StepOutcome, End> {
+        let found = self.ledger.lookup(Kind::Step, row.key, row.fingerprint);
+        match found.await {
+            Ok(Found::Absent) => Err(End::FlowExpired),
+            Ok(Found::InProgress { retry_after }) => Err(End::StepInProgress { retry_after }),
+            Ok(Found::Settled(stored)) => self.kept(row, stored),
+            Ok(_) => Err(self.unknown(row)),
+            Err(_) => Err(End::LedgerUnavailable),
         }
     }
 
-    fn before(
-        &self,
-        step: &str,
-        key: &RowKey,
-        fingerprint: &Fingerprint,
-        stored: Vec<u8>,
-    ) -> Begun<'_> {
-        let opened = self.outcomes.open(key, fingerprint, stored).ok();
-        match opened.and_then(|outcome| serde_json::from_slice(&outcome).ok()) {
+    fn kept(&self, row: &StepRow, stored: Vec<u8>) -> Result<StepOutcome, End> {
+        let opened = self.outcomes.open(&row.key, &row.fingerprint, stored).ok();
+        let outcome = opened.and_then(|outcome| serde_json::from_slice(&outcome).ok());
+        match outcome {
             Some(outcome) => {
-                self.steps.take(step);
-                Begun::Before(outcome)
+                self.steps.take(&row.step);
+                Ok(outcome)
             }
-            None => self.unknown(step),
+            None => Err(self.unknown(row)),
         }
     }
 
-    fn unknown(&self, step: &str) -> Begun<'_> {
-        self.steps.take(step);
-        Begun::Ended(End::StepUnknown {
-            step: step.to_owned(),
-        })
+    pub(crate) fn unknown(&self, row: &StepRow) -> End {
+        self.steps.take(&row.step);
+        End::StepUnknown {
+            step: row.step.clone(),
+        }
+    }
+}
+
+/// A step that was granted and has not begun. Dropped so, it is given back.
+struct Grant {
+    ledger: Arc<dyn Ledger>,
+    tasks: TaskTracker,
+    owner: Owner,
+    taken: bool,
+}
+
+impl Grant {
+    fn taken(mut self) -> Owner {
+        self.taken = true;
+        self.owner
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            let (ledger, Owner { key, token }) = (Arc::clone(&self.ledger), self.owner);
+            let release = async move { ledgering::keep_releasing(&ledger, key, token).await };
+            self.tasks.spawn_on(release, &runtime);
+        }
     }
 }
 
 /// A step that this run owns. Dropped before it is over, it is abandoned: its effect may have happened.
 pub(crate) struct RunningStep<'d> {
     durable: &'d Durable,
-    step: String,
+    row: StepRow,
     owner: Owner,
-    fingerprint: Fingerprint,
     over: bool,
 }
 
@@ -244,7 +315,7 @@ impl RunningStep<'_> {
             },
             Err(error) if error.says_not_done() => self.release().await.map(|()| Err(error)),
             Err(error) => {
-                let error = error.logged(&self.step);
+                let error = error.logged(&self.row.step);
                 let kept = StepOutcome::Err(error.public().to_owned());
                 self.settle(kept).await.map(|()| Err(error))
             }
@@ -265,7 +336,7 @@ impl RunningStep<'_> {
 
     /// The effect happened and its outcome cannot be kept; that is kept.
     async fn lose(self, why: String) -> End {
-        let step = self.step.clone();
+        let step = self.row.step.clone();
         let text = serde_json::to_vec(&StepOutcome::Lost(why.clone())).unwrap_or_default();
         match self.write(text).await {
             Ok(()) => End::StepLost { step, why },
@@ -275,11 +346,14 @@ impl RunningStep<'_> {
 
     async fn write(mut self, text: Vec<u8>) -> Result<(), End> {
         let Owner { key, token } = self.owner;
-        let sealed = self.durable.outcomes.seal(&key, &self.fingerprint, &text);
+        let sealed = self
+            .durable
+            .outcomes
+            .seal(&key, &self.row.fingerprint, &text);
         let kept = sealed.is_some();
         let settlement = sealed.map_or(Settlement::Abandoned, Settlement::Outcome);
         self.end_running();
-        self.durable.steps.take(&self.step);
+        self.durable.steps.take(&self.row.step);
         let (ledger, tasks) = (Arc::clone(&self.durable.ledger), self.durable.tasks.clone());
         let settled = self
             .durable
@@ -288,7 +362,7 @@ impl RunningStep<'_> {
         match settled.await {
             Ok(Ok(Settled::Stored)) if kept => Ok(()),
             _ => Err(End::StepUnknown {
-                step: self.step.clone(),
+                step: self.row.step.clone(),
             }),
         }
     }
@@ -325,14 +399,14 @@ impl Drop for RunningStep<'_> {
             return;
         }
         self.end_running();
-        self.durable.steps.take(&self.step);
+        self.durable.steps.take(&self.row.step);
         tracing::error!(
-            step = self.step,
+            step = self.row.step,
             "a step was dropped half-way (a timeout or select! around `once`, or a panic); whether it took effect is unknown, and it will not run again in this flow"
         );
         let Owner { key, token } = self.owner;
         let (ledger, tasks) = (Arc::clone(&self.durable.ledger), self.durable.tasks.clone());
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if let Ok(runtime) = Handle::try_current() {
             self.durable.tasks.spawn_on(
                 async move {
                     drop(

@@ -882,3 +882,202 @@ async fn bodies_of_one_principal_are_limited_and_the_others_run() {
         "the place is free again"
     );
 }
+
+#[tokio::test]
+async fn two_first_steps_at_once_need_room_like_one() {
+    let both = async |flow: DurableFlow, State(counter): State<Counter>| {
+        let (a, b) = tokio::join!(
+            flow.once("a", async || Ok::<_, ToolError>(counter.up())),
+            flow.once("b", async || Ok::<_, ToolError>(counter.up())),
+        );
+        Ok::<_, ToolError>(format!("{}", a? + b?))
+    };
+    // With room for one, what was admitted goes on; with none, nothing happens.
+    for (room, effects) in [(0, 0), (1, 2)] {
+        let (base, counter) = (Bank::new(), Counter::default());
+        let limits = mrtr_ledger::Limits {
+            rows_per_account: room,
+            ..Default::default()
+        };
+        let clock = Arc::new(base.clock.clone());
+        let ledger: Arc<dyn Ledger> =
+            Arc::new(MemoryLedger::new(clock).unwrap().with_limits(limits));
+        let bank = Bank::with(|builder| {
+            builder
+                .clock(base.clock.clone())
+                .ledger(Arc::clone(&ledger))
+                .state(counter.clone())
+                .tool(tool("t", both))
+                .tool(tool(
+                    "in_turn",
+                    async |flow: DurableFlow, State(counter): State<Counter>| {
+                        for step in ["a", "b"] {
+                            flow.once(step, async || Ok::<_, ToolError>(counter.up()))
+                                .await?;
+                        }
+                        Ok::<_, ToolError>("done")
+                    },
+                ))
+        });
+        let in_turn = bank.send(&Call::of("in_turn", json!({}))).await;
+        assert_eq!(counter.get(), effects, "{in_turn:?}");
+        if room == 0 {
+            let reply = bank.send(&first()).await;
+            assert_eq!((reply.code(), counter.get()), (Some(1003), 0), "{reply:?}");
+            assert_eq!(ledger.rows().await.unwrap().steps, 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_was_granted_and_is_not_looked_at_is_given_back() {
+    let counter = Counter::default();
+    let bank = Bank::with(|builder| {
+        builder
+            .state(counter.clone())
+            .tool(tool(
+                "t",
+                async |flow: DurableFlow, State(counter): State<Counter>| {
+                    let _ = flow.ask("q", confirm()).await;
+                    {
+                        let mut once = std::pin::pin!(
+                            flow.once("pay", async || Ok::<_, ToolError>(counter.up()))
+                        );
+                        // Polled so that it claims, and dropped with its answer there: the loser of a `select!`.
+                        std::future::poll_fn(|cx| {
+                            assert!(Future::poll(once.as_mut(), cx).is_pending());
+                            std::task::Poll::Ready(())
+                        })
+                        .await;
+                        for _ in 0..20 {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    let _ = flow.ask("r", confirm()).await;
+                    "not reached in this run"
+                },
+            ))
+            .tool(tool("other", async || "done"))
+    });
+    let one = bank.send(&first()).await;
+    let two = bank.send(&retry(&one, "q")).await;
+    assert_eq!((two.asks(), counter.get()), (vec!["r"], 0), "{two:?}");
+    bank.server.settled().await;
+    let rows = bank.ledger.as_ref().unwrap().rows().await.unwrap();
+    assert_eq!(rows.steps, 1, "it was claimed");
+    // The step is free: another process of the same flow takes it.
+    let next = Bank::with(|builder| {
+        builder
+            .clock(bank.clock.clone())
+            .ledger(bank.ledger.clone().unwrap())
+            .state(counter.clone())
+            .tool(tool(
+                "t",
+                async |flow: DurableFlow, State(counter): State<Counter>| {
+                    let _ = flow.ask("q", confirm()).await;
+                    let _ = flow.ask("r", confirm()).await;
+                    let paid = flow
+                        .once("pay", async || Ok::<_, ToolError>(counter.up()))
+                        .await?;
+                    Ok::<_, ToolError>(format!("paid {paid}"))
+                },
+            ))
+    });
+    assert_eq!(next.send(&retry(&two, "r")).await.text(), "paid 1");
+}
+
+#[tokio::test]
+async fn a_body_that_asks_after_its_client_has_gone_settles_its_question() {
+    let door = Door::default();
+    let bank = Bank::with(|builder| {
+        builder
+            .state(door.clone())
+            .tool(tool("t", async |flow: Flow, State(door): State<Door>| {
+                let _ = flow.ask("q", confirm()).await;
+                door.reached.notify_one();
+                door.open.notified().await;
+                let _ = flow.ask("r", confirm()).await;
+                "done"
+            }))
+    });
+    let asked = bank.send(&first()).await;
+    let (gone, call) = (bank.clone(), retry(&asked, "q"));
+    let connection = tokio::spawn(async move { gone.send(&call).await });
+    door.reached.notified().await;
+    connection.abort();
+    assert!(connection.await.unwrap_err().is_cancelled());
+    door.open.notify_one();
+    bank.server.settled().await;
+    let again = bank.send(&retry(&asked, "q")).await;
+    assert!(again.is_replayed(), "{again:?}");
+    assert_eq!(again.asks(), ["r"]);
+    door.open.notify_one(); // for the next run
+    assert_eq!(bank.send(&retry(&again, "r")).await.text(), "done");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_before_anything_has_run_spends_nothing() {
+    let counter = Counter::default();
+    let (bank, ledger) = tapped(|builder| {
+        builder.state(counter.clone()).tool(tool(
+            "t",
+            async |flow: DurableFlow, State(counter): State<Counter>| {
+                let _ = flow.ask("q", confirm()).await;
+                let n = flow
+                    .once("step", async || Ok::<_, ToolError>(counter.up()))
+                    .await?;
+                Ok::<_, ToolError>(format!("done {n}"))
+            },
+        ))
+    });
+    let asked = bank.send(&first()).await;
+    ledger.claim_takes.store(50, Ordering::SeqCst);
+    let (gone, call) = (bank.clone(), retry(&asked, "q"));
+    let connection = tokio::spawn(async move { gone.send(&call).await });
+    while ledger.claims_begun.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    connection.abort();
+    assert!(connection.await.unwrap_err().is_cancelled());
+    bank.server.settled().await;
+    assert_eq!(counter.get(), 0);
+    let done = bank.send(&retry(&asked, "q")).await;
+    assert_eq!(
+        (done.text(), done.is_replayed()),
+        ("done 1", false),
+        "{done:?}"
+    );
+}
+
+/// A handler that asks by hand runs again, in the earlier era, within one call.
+#[tokio::test]
+async fn steps_of_earlier_turns_are_named_when_a_later_one_fails() {
+    use mrtr_server::{InputRequired, Resumed, Turn};
+    let bank = Bank::with(|builder| {
+        builder.tool(tool("t", async |flow: DurableFlow, resumed: Resumed| {
+            let Some(_) = resumed.answer("q", &confirm()) else {
+                flow.once("first", async || Ok::<_, ToolError>(())).await?;
+                return Ok(Turn::InputRequired(
+                    InputRequired::new().ask("q", confirm()),
+                ));
+            };
+            assert!(
+                resumed.answer("none", &confirm()).is_some(),
+                "in the second turn"
+            );
+            Ok::<Turn<&'static str>, ToolError>(Turn::Complete("never"))
+        }))
+    });
+    let session = crate::session::Session::open(&bank.server, crate::session::everything()).await;
+    let mut call = session.call(1, "t", json!({})).await;
+    let question = call.message().await;
+    session
+        .answer(&question, accept(json!({ "ok": true })))
+        .await;
+    let failed = call.message().await;
+    let message = failed["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("Steps that were taken: first."),
+        "{message}"
+    );
+}

@@ -88,6 +88,7 @@ pub(crate) struct Tap {
     pub(crate) claim_takes: AtomicUsize,
     pub(crate) beat_takes: AtomicUsize,
     pub(crate) beats: AtomicUsize,
+    pub(crate) claims_begun: AtomicUsize,
     /// A beat is a panic, as of a ledger that has a fault of its own.
     pub(crate) beats_panic: AtomicBool,
     /// What is looked up cannot be read.
@@ -109,6 +110,7 @@ impl Tap {
             claim_takes: AtomicUsize::new(0),
             beat_takes: AtomicUsize::new(0),
             beats: AtomicUsize::new(0),
+            claims_begun: AtomicUsize::new(0),
             beats_panic: AtomicBool::new(false),
             garbles: AtomicBool::new(false),
             instead: Mutex::default(),
@@ -126,6 +128,7 @@ async fn takes(millis: &AtomicUsize) {
 
 impl Ledger for Tap {
     fn claim(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        self.claims_begun.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {
             takes(&self.claim_takes).await;
             self.claims.pass(self.inner.claim(claim)).await
