@@ -503,6 +503,10 @@ impl Reply {
             End::StepUnknown { step } => {
                 Self::unknown(&format!("nobody knows what came of step {step:?}"))
             }
+            // Nothing has taken the round's place yet: the same retry does.
+            End::RoundWithdrawn if standing.runs_again() => Self::unavailable(
+                "This run took too long and was given up, and the retry runs again.",
+            ),
             End::RoundWithdrawn => Self::unknown("this run took too long and was given up"),
             End::LedgerUnavailable if standing.may_repeat() || standing.runs_again() => {
                 Self::unavailable(

@@ -9,7 +9,7 @@ use mrtr_server::{
     BuildError, DurableFlow, Flow, Repeat, Server, ServerBuilder, State, Tool, ToolError, prompt,
     resource, tool,
 };
-use mrtr_state::{Key, KeyRing};
+use mrtr_state::{Clock as _, Key, KeyRing};
 use mrtr_state_aead::AeadCodec;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -298,6 +298,41 @@ async fn a_withdrawn_run_keeps_no_memo() {
     before.open.notify_one();
     assert_eq!(taken_over.await.unwrap().text(), "shown 200, paid 200");
     assert_eq!(street.notes().await, 1);
+}
+
+/// Somebody whose clock is ahead is told that the round is lost and does not run it: the run that was withdrawn so gives it up,
+/// and its caller is asked to repeat. *Unknown* would be said of a round that the same retry can still take over.
+#[tokio::test]
+async fn a_run_that_was_withdrawn_by_a_look_up_leaves_the_round_to_the_next_one() {
+    let (street, door) = (Street::new(), Door::default());
+    let stops = Stops {
+        before_the_memo: Some(door.clone()),
+        ..Stops::default()
+    };
+    let bank = street.process(runs_again(), stops);
+    let asked = bank.send(&first()).await;
+    let running = stopped(&bank, retry(&asked, "q"), &door).await;
+
+    street.bank.clock.advance(TOO_LONG);
+    let ahead = Bank::new().clock;
+    ahead.set(street.bank.clock.now());
+    ahead.advance(Duration::from_secs(700));
+    let other = street.with(|builder| {
+        let builder = builder.tool(runs_again()).state(Stops::default());
+        builder.clock(ahead)
+    });
+    let late = other.send(&retry(&asked, "q")).await;
+    assert_eq!(late.code(), Some(1002), "by its clock it is over: {late:?}");
+
+    door.open.notify_one();
+    let withdrawn = running.await.unwrap();
+    assert_eq!(withdrawn.code(), Some(1003), "{withdrawn:?}");
+    assert_eq!(street.world.happened(), [1, 0, 0], "the memo was not kept");
+
+    door.open.notify_one();
+    let done = bank.send(&retry(&asked, "q")).await;
+    assert_eq!(done.text(), "shown 200, paid 200");
+    assert_eq!(street.world.happened(), [2, 1, 1]);
 }
 
 #[tokio::test]
