@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mrtr_ledger::Ledger;
+use mrtr_ledger_postgres::PostgresLedger;
 use mrtr_ledger_sqlite::SqliteLedger;
 use mrtr_server::{Answer, Args, DurableFlow, Form, ServerBuilder, State, ToolError, tool};
 use mrtr_state::Timestamp;
@@ -28,8 +29,12 @@ use tokio::sync::Notify;
 use super::points::{AFTER_EFFECT, BEFORE_EFFECT, Fatal, Fate};
 use crate::bank::{Bank, T0};
 
-/// Where the ledger and the record of effects are.
-pub(crate) const FOLDER: &str = "MRTR_CRASH_FOLDER";
+/// The file of the effects' own record.
+pub(crate) const EFFECTS: &str = "MRTR_CRASH_EFFECTS";
+/// The ledger's file, or its schema in PostgreSQL.
+pub(crate) const LEDGER: &str = "MRTR_CRASH_LEDGER";
+/// How to connect to PostgreSQL. None: the ledger is a file.
+pub(crate) const POSTGRES: &str = "MRTR_CRASH_POSTGRES";
 /// The point at which the process dies. None: it does not.
 pub(crate) const POINT: &str = "MRTR_CRASH_POINT";
 /// How many seconds after [`T0`] its clock stands when it starts.
@@ -38,21 +43,36 @@ pub(crate) const SECONDS: &str = "MRTR_CRASH_SECONDS";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the other tests run it, as a process of its own"]
 async fn child() {
-    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("run by another test"));
-    let seconds: u64 = std::env::var(SECONDS).unwrap().parse().unwrap();
+    let seconds: u64 = std::env::var(SECONDS)
+        .expect("run by another test")
+        .parse()
+        .unwrap();
     let clock = ManualClock::at(Timestamp::from_millis(T0 + seconds * 1000));
     let fate = Fate(std::env::var(POINT).ok());
-    let ledger = SqliteLedger::builder(folder.join("ledger.sqlite"))
-        .clock(Arc::new(clock.clone()))
-        .open()
-        .unwrap();
+    let ledger = std::env::var(LEDGER).unwrap();
+    match std::env::var(POSTGRES) {
+        Ok(connection) => {
+            let ledger = PostgresLedger::builder(connection.parse().unwrap())
+                .schema(ledger)
+                .test_clock(Arc::new(clock.clone()));
+            serve(ledger.open().await.unwrap(), clock, fate).await;
+        }
+        Err(_) => {
+            let ledger = SqliteLedger::builder(ledger).clock(Arc::new(clock.clone()));
+            serve(ledger.open().unwrap(), clock, fate).await;
+        }
+    }
+}
+
+async fn serve<L: Ledger>(ledger: L, clock: ManualClock, fate: Fate) {
+    let effects = PathBuf::from(std::env::var_os(EFFECTS).unwrap());
     let ledger = Arc::new(Fatal::new(ledger, fate.clone()));
     let gate = Gate::default();
     let bank = Bank::with(|builder| {
         tools(builder)
             .clock(clock.clone())
             .ledger(Arc::clone(&ledger))
-            .state(Book(folder.join("effects").into()))
+            .state(Book(effects.into()))
             .state(gate.clone())
             .state(fate)
     });

@@ -5,11 +5,25 @@ use super::points::{
     AFTER_STEP_SETTLING, BEFORE_EFFECT, BEFORE_MEMO, BEFORE_ROUND_CLAIM, BEFORE_ROUND_SETTLING,
     BEFORE_STEP_CLAIM, BEFORE_STEP_SETTLING,
 };
-use super::process::{Place, Rows};
+use super::process::{Place, Rows, Store};
 use super::{
     LEASE_IS_OVER, cannot_be_forked, is_in_progress, is_paid_by, is_unknown, new_flows_work,
-    repeats_what_came_of, retry,
+    on_each_ledger, repeats_what_came_of, retry,
 };
+
+on_each_ledger! {
+    case_088_a_death_before_the_rounds_claim,
+    case_088_a_death_after_the_rounds_claim,
+    case_088_a_death_before_the_steps_claim,
+    case_088_a_death_between_claim_and_effect,
+    case_088_a_death_between_effect_and_settling,
+    case_088_a_death_between_the_steps_settling_and_the_rounds,
+    case_088_a_death_before_the_response,
+    case_088_what_runs_again_goes_on_where_it_died,
+    case_088_what_runs_again_repeats_no_step,
+    case_088_what_runs_again_leaves_a_step_in_doubt,
+    case_088_what_runs_again_has_the_same_ends,
+}
 
 /// A process that has died at a point of its retry, and what was left.
 struct Death {
@@ -22,23 +36,23 @@ struct Death {
 
 impl Death {
     /// Dies there. So many payments had been made by then, and no mail sent.
-    fn of(tool: &'static str, point: &str, payments: usize) -> Self {
-        let death = Self::at(tool, point);
+    fn of(store: Store, tool: &'static str, point: &str, payments: usize) -> Self {
+        let death = Self::at(store, tool, point);
         let payments = vec![death.dead.clone(); payments];
         assert_eq!(death.place.payments(), payments, "{point}");
         death
     }
 
     /// Dies there, when all was done that is to be done.
-    fn of_all(tool: &'static str, point: &str) -> Self {
-        let death = Self::at(tool, point);
+    fn of_all(store: Store, tool: &'static str, point: &str) -> Self {
+        let death = Self::at(store, tool, point);
         let all = [death.dead.clone(), format!("mail {}", death.dead)];
         assert_eq!(death.place.payments(), all, "{point}");
         death
     }
 
-    fn at(tool: &'static str, point: &str) -> Self {
-        let place = Place::new();
+    fn at(store: Store, tool: &'static str, point: &str) -> Self {
+        let place = Place::new(store);
         let process = place.start_to_die(point);
         let (state, dead) = (process.open(tool), process.name());
         process.dies_of(&retry(tool, &state));
@@ -113,58 +127,50 @@ impl Death {
 }
 
 /// (a): nothing was claimed, so nothing is spent.
-#[test]
-fn case_088_a_death_before_the_rounds_claim() {
-    Death::of("pay", BEFORE_ROUND_CLAIM, 0).runs();
+fn case_088_a_death_before_the_rounds_claim(store: Store) {
+    Death::of(store, "pay", BEFORE_ROUND_CLAIM, 0).runs();
 }
 
 /// (b), at the round's own claim.
-#[test]
-fn case_088_a_death_after_the_rounds_claim() {
-    Death::of("pay", AFTER_ROUND_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0, 0]);
+fn case_088_a_death_after_the_rounds_claim(store: Store) {
+    Death::of(store, "pay", AFTER_ROUND_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0, 0]);
 }
 
 /// (a), at the step. Its round is in doubt all the same.
-#[test]
-fn case_088_a_death_before_the_steps_claim() {
-    Death::of("pay", BEFORE_STEP_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0, 0]);
+fn case_088_a_death_before_the_steps_claim(store: Store) {
+    Death::of(store, "pay", BEFORE_STEP_CLAIM, 0).is_unknown_for_ever([1, 0, 0, 0, 0]);
 }
 
 /// (b): nothing was paid, and nobody can know that.
-#[test]
-fn case_088_a_death_between_claim_and_effect() {
+fn case_088_a_death_between_claim_and_effect(store: Store) {
     for point in [AFTER_STEP_CLAIM, BEFORE_EFFECT] {
-        Death::of("pay", point, 0).is_unknown_for_ever([1, 0, 1, 0, 0]);
+        Death::of(store, "pay", point, 0).is_unknown_for_ever([1, 0, 1, 0, 0]);
     }
 }
 
 /// (c): it was paid, and is not paid again.
-#[test]
-fn case_088_a_death_between_effect_and_settling() {
+fn case_088_a_death_between_effect_and_settling(store: Store) {
     for point in [AFTER_EFFECT, BEFORE_STEP_SETTLING] {
-        Death::of("pay", point, 1).is_unknown_for_ever([1, 0, 1, 0, 0]);
+        Death::of(store, "pay", point, 1).is_unknown_for_ever([1, 0, 1, 0, 0]);
     }
 }
 
 /// (d), at the step: its outcome is kept, and the round's is not. Its body does not run again to fetch it.
-#[test]
-fn case_088_a_death_between_the_steps_settling_and_the_rounds() {
+fn case_088_a_death_between_the_steps_settling_and_the_rounds(store: Store) {
     for point in [AFTER_STEP_SETTLING, BEFORE_ROUND_SETTLING] {
-        Death::of("pay", point, 1).is_unknown_for_ever([1, 0, 1, 1, 0]);
+        Death::of(store, "pay", point, 1).is_unknown_for_ever([1, 0, 1, 1, 0]);
     }
 }
 
 /// (d): the result was kept and never sent.
-#[test]
-fn case_088_a_death_before_the_response() {
-    let death = Death::of("pay", AFTER_ROUND_SETTLING, 1);
+fn case_088_a_death_before_the_response(store: Store) {
+    let death = Death::of(store, "pay", AFTER_ROUND_SETTLING, 1);
     death.is_over(&death.dead, &[&death.dead], [1, 1, 1, 1, 0]);
 }
 
 /// With `run_again`, a death that left no step in doubt costs nothing but the wait. Whatever the lost run had done counts: its
 /// memo, its step.
-#[test]
-fn case_088_what_runs_again_goes_on_where_it_died() {
+fn case_088_what_runs_again_goes_on_where_it_died(store: Store) {
     for (point, payments, memo) in [
         (AFTER_ROUND_CLAIM, 0, false),
         (BEFORE_MEMO, 0, false),
@@ -172,7 +178,7 @@ fn case_088_what_runs_again_goes_on_where_it_died() {
         (BEFORE_STEP_CLAIM, 0, true),
         (AFTER_STEP_SETTLING, 1, true),
     ] {
-        let death = Death::of("pay_again", point, payments);
+        let death = Death::of(store, "pay_again", point, payments);
         let dead = death.dead.as_str();
         let pays = |alive: &str| if payments == 1 { dead } else { alive }.to_owned();
         let clerk = |alive: &str| if memo { dead } else { alive }.to_owned();
@@ -187,9 +193,8 @@ fn case_088_what_runs_again_goes_on_where_it_died() {
 }
 
 /// With `run_again`, a death before the round's settling: all steps are done, and the second run only says so.
-#[test]
-fn case_088_what_runs_again_repeats_no_step() {
-    let death = Death::of_all("pay_again", BEFORE_ROUND_SETTLING);
+fn case_088_what_runs_again_repeats_no_step(store: Store) {
+    let death = Death::of_all(store, "pay_again", BEFORE_ROUND_SETTLING);
     let dead = &death.dead;
     death.runs_again(
         |_| format!("{dead} for {dead}, mail by {dead}"),
@@ -198,27 +203,25 @@ fn case_088_what_runs_again_repeats_no_step() {
 }
 
 /// With `run_again` too a step in doubt stays so: it is not taken over, and every later run comes to it.
-#[test]
-fn case_088_what_runs_again_leaves_a_step_in_doubt() {
+fn case_088_what_runs_again_leaves_a_step_in_doubt(store: Store) {
     for (point, payments) in [
         (AFTER_STEP_CLAIM, 0),
         (BEFORE_EFFECT, 0),
         (AFTER_EFFECT, 1),
         (BEFORE_STEP_SETTLING, 1),
     ] {
-        Death::of("pay_again", point, payments).is_unknown_for_ever([1, 0, 1, 0, 1]);
+        Death::of(store, "pay_again", point, payments).is_unknown_for_ever([1, 0, 1, 0, 1]);
     }
 }
 
 /// With `run_again` as without: what was never claimed runs, and what was settled is repeated.
-#[test]
-fn case_088_what_runs_again_has_the_same_ends() {
-    let death = Death::of_all("pay_again", AFTER_ROUND_SETTLING);
+fn case_088_what_runs_again_has_the_same_ends(store: Store) {
+    let death = Death::of_all(store, "pay_again", AFTER_ROUND_SETTLING);
     let (dead, mail) = (&death.dead, format!("mail {}", death.dead));
     let by = format!("{dead} for {dead}, mail by {dead}");
     death.is_over(&by, &[dead, &mail], [1, 1, 2, 2, 1]);
 
-    let death = Death::of("pay_again", BEFORE_ROUND_CLAIM, 0);
+    let death = Death::of(store, "pay_again", BEFORE_ROUND_CLAIM, 0);
     let process = death.place.start();
     let (name, mail) = (process.name(), format!("mail {}", process.name()));
     let by = format!("{name} for {name}, mail by {name}");

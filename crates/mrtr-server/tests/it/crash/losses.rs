@@ -2,16 +2,23 @@
 
 use std::time::Duration;
 
-use super::process::Place;
+use super::process::{Place, Store};
 use super::{
-    LEASE_IS_OVER, cannot_be_forked, is_in_progress, is_paid_by, new_flows_work,
+    LEASE_IS_OVER, cannot_be_forked, is_in_progress, is_paid_by, new_flows_work, on_each_ledger,
     repeats_what_came_of, retry,
 };
 
+on_each_ledger! {
+    case_081_a_restart_forgets_nothing,
+    case_089_a_lost_response_is_given_again,
+    case_090_a_failure_is_repeated_as_a_failure_and_flagged,
+    case_092_what_is_still_running_is_told_elsewhere,
+    case_093_a_client_that_goes_leaves_nothing_open,
+}
+
 /// Killed after its answer and started again with the same keys, a server still knows what was used.
-#[test]
-fn case_081_a_restart_forgets_nothing() {
-    let place = Place::new();
+fn case_081_a_restart_forgets_nothing(store: Store) {
+    let place = Place::new(store);
     let process = place.start();
     let (state, name) = (process.open("pay"), process.name());
     is_paid_by(&process.send(&retry("pay", &state)), &name);
@@ -26,9 +33,8 @@ fn case_081_a_restart_forgets_nothing() {
 }
 
 /// The response is on its way, and the client takes none of it.
-#[test]
-fn case_089_a_lost_response_is_given_again() {
-    let place = Place::new();
+fn case_089_a_lost_response_is_given_again(store: Store) {
+    let place = Place::new(store);
     let process = place.start();
     let (state, name) = (process.open("pay"), process.name());
     let mut connection = process.connect();
@@ -44,9 +50,8 @@ fn case_089_a_lost_response_is_given_again() {
 }
 
 /// A failed effect is an outcome, in the next process too.
-#[test]
-fn case_090_a_failure_is_repeated_as_a_failure_and_flagged() {
-    let place = Place::new();
+fn case_090_a_failure_is_repeated_as_a_failure_and_flagged(store: Store) {
+    let place = Place::new(store);
     let process = place.start();
     let (state, name) = (process.open("fail"), process.name());
     let failed = |process: &super::Process, replayed| {
@@ -67,9 +72,8 @@ fn case_090_a_failure_is_repeated_as_a_failure_and_flagged() {
 }
 
 /// Two processes: the one runs, the other one says so, and has its result in the end.
-#[test]
-fn case_092_what_is_still_running_is_told_elsewhere() {
-    let place = Place::new();
+fn case_092_what_is_still_running_is_told_elsewhere(store: Store) {
+    let place = Place::new(store);
     let (mut here, there) = (place.start(), place.start());
     let state = here.open("slow");
     let call = retry("slow", &state);
@@ -97,9 +101,8 @@ fn case_092_what_is_still_running_is_told_elsewhere() {
 }
 
 /// The client goes while a step runs: that step is carried to its end, the next one is not begun, and the retry is told.
-#[test]
-fn case_093_a_client_that_goes_leaves_nothing_open() {
-    let place = Place::new();
+fn case_093_a_client_that_goes_leaves_nothing_open(store: Store) {
+    let place = Place::new(store);
     let (mut here, mut there) = (place.start(), place.start());
     let state = here.open("slow");
     let call = retry("slow", &state);

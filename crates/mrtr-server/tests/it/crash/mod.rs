@@ -1,4 +1,4 @@
-//! Servers that are processes of their own, over HTTP and on one SQLite file: they die, are killed, lose their clients and
+//! Servers that are processes of their own, over HTTP and on one ledger, in a SQLite file and in PostgreSQL: they die, are killed, lose their clients and
 //! race each other.
 //!
 //! | module | what is in it |
@@ -22,6 +22,32 @@ use serde_json::json;
 use self::process::Process;
 use crate::bank::{Call, Reply};
 use crate::cases::Refusal;
+
+/// Tests that are functions of a [`Store`](process::Store), on each.
+macro_rules! on_each_ledger {
+    ($($test:ident),+ $(,)?) => {
+        mod on_sqlite {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test($crate::crash::process::Store::Sqlite);
+                }
+            )+
+        }
+
+        mod on_postgres {
+            $(
+                #[test]
+                fn $test() {
+                    if let Some(store) = $crate::crash::process::Store::postgres() {
+                        super::$test(store);
+                    }
+                }
+            )+
+        }
+    };
+}
+use on_each_ledger;
 
 /// A server's lease, in seconds, and a little: whoever has died is given up then.
 const LEASE_IS_OVER: u64 = 31;

@@ -3,14 +3,17 @@
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::child::{FOLDER, POINT, SECONDS};
+use super::child::{EFFECTS, LEDGER, POINT, POSTGRES, SECONDS};
 use crate::bank::{Call, Reply};
 
 /// How long an answer may take that does not depend on anybody.
@@ -18,12 +21,68 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const SIGABRT: i32 = 6;
 
-/// What outlives every process: the ledger's file and the record of effects.
-pub(crate) struct Place(TempDir);
+/// Where a ledger is.
+#[derive(Clone, Copy)]
+pub(crate) enum Store {
+    Sqlite,
+    /// In the server that this connects to.
+    Postgres(&'static str),
+}
+
+impl Store {
+    /// The server that `cargo xtask test` names. `None`: there is none, and that is said past the harness, which shows nothing of
+    /// what a test prints that passes.
+    pub(crate) fn postgres() -> Option<Self> {
+        static NAMED: OnceLock<Option<String>> = OnceLock::new();
+        static SAID: OnceLock<()> = OnceLock::new();
+        let named = NAMED.get_or_init(|| {
+            let connection = std::env::var("MRTR_TEST_POSTGRES").ok();
+            connection.filter(|connection| connection != "none")
+        });
+        if named.is_none() {
+            let in_ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");
+            assert!(
+                !in_ci,
+                "tests are not skipped in CI: MRTR_TEST_POSTGRES names no server"
+            );
+            SAID.get_or_init(|| {
+                _ = writeln!(
+                    io::stderr(),
+                    "skip: server processes on PostgreSQL, for MRTR_TEST_POSTGRES names none; `cargo xtask test` does"
+                );
+            });
+        }
+        named.as_deref().map(Store::Postgres)
+    }
+}
+
+/// What outlives every process: the ledger and the record of effects.
+pub(crate) struct Place {
+    folder: TempDir,
+    store: Store,
+    /// In the folder, or on a server where others are.
+    ledger: String,
+}
 
 impl Place {
-    pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+    pub(crate) fn new(store: Store) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = match store {
+            Store::Sqlite => {
+                let file = folder.path().join("ledger.sqlite");
+                file.into_os_string().into_string().unwrap()
+            }
+            Store::Postgres(_) => {
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                format!("crash_{}_{number}", std::process::id())
+            }
+        };
+        Self {
+            folder,
+            store,
+            ledger,
+        }
     }
 
     /// A new process.
@@ -51,13 +110,18 @@ impl Place {
                 "--nocapture",
                 "--test-threads=1",
             ])
-            .env(FOLDER, self.0.path())
+            .env(EFFECTS, self.effects())
+            .env(LEDGER, &self.ledger)
             .env(SECONDS, seconds.to_string())
             .env_remove(POINT)
+            .env_remove(POSTGRES)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         if let Some(point) = point {
             command.env(POINT, point);
+        }
+        if let Store::Postgres(connection) = self.store {
+            command.env(POSTGRES, connection);
         }
         let mut child = command.spawn().unwrap();
         let orders = child.stdin.take().unwrap();
@@ -79,9 +143,12 @@ impl Place {
 
     /// Who made which payment, and sent which mail, by the record of effects alone.
     pub(crate) fn payments(&self) -> Vec<String> {
-        let book = std::fs::read_to_string(self.0.path().join("effects"));
-        let book = book.unwrap_or_default();
+        let book = std::fs::read_to_string(self.effects()).unwrap_or_default();
         book.lines().map(str::to_owned).collect()
+    }
+
+    fn effects(&self) -> PathBuf {
+        self.folder.path().join("effects")
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::sync::Barrier;
 
-use super::process::{Connection, Place, Process};
-use super::retry;
+use super::process::{Connection, Place, Process, Store};
+use super::{on_each_ledger, retry};
+
+on_each_ledger! {
+    case_076_one_effect_whichever_process_is_asked,
+}
 
 const PROCESSES: usize = 4;
 const CLIENTS: usize = 64;
@@ -11,9 +15,8 @@ const ROUNDS: usize = 200;
 
 /// 64 clients, sixteen to each of four processes, that start at one instant on a file that does not exist. One of a round's
 /// retries runs; the others are told to wait, or what came of it. Nobody is told anything else.
-#[test]
-fn case_076_one_effect_whichever_process_is_asked() {
-    let place = Place::new();
+fn case_076_one_effect_whichever_process_is_asked(store: Store) {
+    let place = Place::new(store);
     let processes: Vec<Process> = std::thread::scope(|scope| {
         let starting: Vec<_> = (0..PROCESSES)
             .map(|_| scope.spawn(|| place.start()))
