@@ -33,6 +33,20 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// One word, for counting.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Fault::Busy => "busy",
+            Fault::Full => "full",
+            Fault::ReadOnly => "read_only",
+            Fault::Corrupt => "corrupt",
+            Fault::Vanished => "vanished",
+            Fault::Ended | Fault::Reference => "effect",
+            Fault::Random(_) => "random",
+            Fault::Other(_) => "other",
+        }
+    }
+
     /// Whether the connection may be kept: the file is as good as it was.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(

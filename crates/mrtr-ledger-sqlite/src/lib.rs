@@ -13,6 +13,7 @@ mod intake;
 mod job;
 mod known;
 mod ledger;
+mod metrics;
 mod mount;
 mod schema;
 mod storage;

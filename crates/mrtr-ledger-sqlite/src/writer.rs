@@ -1,6 +1,7 @@
 //! The one thread that writes: it commits together what waits together, and answers only after the commit.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use mrtr_ledger::{Kind, LedgerError, Purged};
 use rusqlite::Connection;
@@ -10,6 +11,7 @@ use crate::books::{Books, Policy, Portion};
 use crate::fault::Fault;
 use crate::intake::Intake;
 use crate::job::{Job, Task};
+use crate::metrics;
 use crate::storage::Storage;
 
 /// The thread's state.
@@ -90,6 +92,7 @@ impl Writer {
     fn commit_once(&mut self, jobs: Vec<Box<dyn Job>>, alone: bool) -> Vec<Box<dyn Job>> {
         let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(jobs.len());
         let mut rest = jobs.into_iter();
+        let start = Instant::now();
         let fate = self.storage.transact(&self.policy, |connection, books| {
             for mut job in rest.by_ref() {
                 let result = if alone {
@@ -116,6 +119,7 @@ impl Writer {
             // failed on its own account, and nobody knows whether the others would.
             let effects = matches!(fault, Fault::Ended) || fault.concerns_one();
             let again = effects && (!alone || done.iter().any(|job| job.has_run()));
+            metrics::failed(fault);
             tracing::warn!(operations = done.len(), again, %fault, "a commit of the ledger has failed");
             if again {
                 let (gone, again): (Vec<_>, Vec<_>) =
@@ -126,7 +130,7 @@ impl Writer {
                 return again.into_iter().chain(rest).collect();
             }
         } else {
-            tracing::trace!(operations = done.len(), "committed");
+            metrics::committed(done.len(), start.elapsed());
         }
         for job in done.into_iter().chain(rest) {
             job.answer(fate.clone());
@@ -151,6 +155,7 @@ impl Writer {
                 purge.purged.rounds += rounds;
                 purge.purged.steps += steps;
                 purge.purged.notes += notes;
+                metrics::purged(rounds, steps, notes);
                 if rounds.max(steps).max(notes).max(counts) >= portion.rows() {
                     self.purges.push_front(purge);
                 } else {

@@ -11,7 +11,10 @@ use mrtr_ledger::{
     Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerError, LedgerFuture, Note,
     RowKey, Settled, Settlement, Token,
 };
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+
+use crate::metrics;
 
 /// How often a ledger is asked before the caller is told that it is unavailable.
 const ATTEMPTS: u32 = 3;
@@ -35,12 +38,16 @@ impl Pauses {
 
 /// Claims; repeats an unanswered claim with its own token, which answers `First` again if it was granted.
 pub(crate) async fn claim(ledger: &Arc<dyn Ledger>, claim: Claim) -> Result<Claimed, LedgerError> {
-    insist("a claim", || ledger.claim(claim.clone())).await
+    let claimed = insist("claim", || ledger.claim(claim.clone())).await;
+    metrics::claimed(claim.kind, &claimed);
+    claimed
 }
 
 /// Writes a note; one that was written without a word is found there by the repetition.
 pub(crate) async fn keep(ledger: &Arc<dyn Ledger>, note: Note) -> Result<Kept, LedgerError> {
-    insist("a note", || ledger.keep(note.clone())).await
+    let kept = insist("keep", || ledger.keep(note.clone())).await;
+    metrics::kept(&kept);
+    kept
 }
 
 /// Looks a row up.
@@ -50,25 +57,28 @@ pub(crate) async fn look_up(
     key: RowKey,
     fingerprint: Fingerprint,
 ) -> Result<Found, LedgerError> {
-    insist("a look-up", || ledger.lookup(kind, key, fingerprint)).await
+    insist("look_up", || ledger.lookup(kind, key, fingerprint)).await
 }
 
 /// Asks until there is an answer, and gives up after a few times.
 async fn insist<'l, T>(
-    what: &str,
+    what: &'static str,
     operation: impl Fn() -> LedgerFuture<'l, T>,
 ) -> Result<T, LedgerError> {
     let mut pauses = Pauses::new();
     let mut attempt = 1;
     loop {
-        match operation().await {
+        let start = Instant::now();
+        let answer = operation().await;
+        metrics::took(what, start.elapsed());
+        match answer {
             Ok(answer) => return Ok(answer),
             Err(error) if error.is_final() || attempt == ATTEMPTS => {
-                tracing::error!(%error, what, "no word from the ledger; nothing is run");
+                tracing::error!(%error, operation = what, "no word from the ledger; nothing is run");
                 return Err(error);
             }
             Err(error) => {
-                tracing::warn!(%error, what, "no word from the ledger; asking again");
+                tracing::warn!(%error, operation = what, "no word from the ledger; asking again");
             }
         }
         attempt += 1;
@@ -84,7 +94,10 @@ pub(crate) async fn settle(
     token: Token,
     settlement: Settlement,
 ) -> Result<Settled, LedgerError> {
+    let start = Instant::now();
     let first = ledger.settle(key, token, settlement.clone()).await;
+    metrics::took("settle", start.elapsed());
+    metrics::settled(&first);
     match &first {
         Ok(_) => {}
         Err(error) if error.is_final() => {
@@ -108,7 +121,9 @@ async fn keep_settling(
     let mut pauses = Pauses::new();
     loop {
         pauses.pause().await;
-        match ledger.settle(key, token, settlement.clone()).await {
+        let settled = ledger.settle(key, token, settlement.clone()).await;
+        metrics::settled(&settled);
+        match settled {
             Ok(Settled::Stored) => return,
             Ok(Settled::Refused) => {
                 tracing::error!("a late settling was refused: its row has been withdrawn");

@@ -26,6 +26,7 @@ mod listed;
 mod listen;
 mod meta;
 mod methods;
+mod metrics;
 mod modern;
 mod notices;
 mod outbox;

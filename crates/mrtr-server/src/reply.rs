@@ -24,6 +24,7 @@ pub(crate) use self::stored::Repeated;
 use crate::error::ToolError;
 use crate::flow::end::End;
 use crate::flow::journal::MalformedAnswer;
+use crate::metrics;
 use crate::registered::{Content, Registered, Surface};
 
 /// A request's answer before it is put into its envelope: `result` or `error`, and the HTTP status it travels with.
@@ -288,6 +289,7 @@ impl Reply {
     /// A requestState that does not hold.
     pub(crate) fn rejected(reason: Reason, consequence: Consequence, opaque: bool) -> Self {
         tracing::info!(reason = reason.as_str(), "rejected a requestState");
+        metrics::rejected(reason.as_str());
         if opaque {
             return Self::invalid_params(
                 "Invalid requestState. Check what the request has done before it is started again without it.",

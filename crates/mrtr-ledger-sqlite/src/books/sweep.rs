@@ -6,6 +6,7 @@ use mrtr_state::Timestamp;
 use rusqlite::params;
 
 use super::{Books, Result, int, signed};
+use crate::metrics;
 
 /// How many rows of a kind are removed at most before claims go on.
 ///
@@ -145,6 +146,8 @@ impl Books<'_> {
                 self.sweep(Kind::Note, portion)?,
                 self.sweep_counts(portion)?,
             ];
+            let [rounds, steps, notes, _] = gone;
+            metrics::purged(rounds, steps, notes);
             // One that comes back with less has nothing left.
             if gone.iter().all(|gone| *gone < portion.rows()) {
                 self.known.set_due(0);

@@ -415,3 +415,68 @@ fn queries_use_the_order_of_rows() {
     let used = plan("SELECT sum(rows) FROM tally WHERE account = x'' AND bucket >= 1");
     assert!(used.contains("account=? AND bucket>?"), "{used}");
 }
+
+/// What is counted, as the fields that a metrics layer makes instruments of.
+#[test]
+fn commits_failures_and_purges_are_counted() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    let mut desk = Desk::new();
+    let claims: Vec<Work<Claimed>> = (0..3)
+        .map(|number| -> Work<Claimed> {
+            let mut claim = desk.round(number);
+            claim.lease = Duration::ZERO;
+            Box::new(move |books| books.claim(&claim))
+        })
+        .collect();
+    tracing::subscriber::with_default(subscriber, || {
+        // With a second subscriber each is asked anew; a record's place may have been met by a thread that had none.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        desk.together(claims);
+        desk.clock.advance(Duration::from_secs(36_000));
+        let (reply, mut purged) = oneshot::channel();
+        desk.writer.purges.push_back(Purging {
+            purged: Purged::default(),
+            reply,
+        });
+        desk.writer.purge_some(Portion::Large);
+        assert_eq!(purged.try_recv().unwrap().unwrap().rounds, 3);
+        let breaks: Work<Claimed> = Box::new(|_| Err(Fault::Full));
+        assert!(desk.together(vec![breaks]).iter().all(Result::is_err));
+    });
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for counted in [
+        "mrtr::metrics: ",
+        "histogram.mrtr.ledger.sqlite.batch=3 ",
+        "histogram.mrtr.ledger.sqlite.commit.duration=",
+        "monotonic_counter.mrtr.ledger.purged=3 kind=\"round\"",
+        "monotonic_counter.mrtr.ledger.sqlite.failed=1 fault=\"full\"",
+    ] {
+        assert!(text.contains(counted), "{counted}: {text}");
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}

@@ -13,7 +13,7 @@ use mrtr_protocol::{InputRequests, InputRequiredResult};
 use mrtr_state::{Binding, Draft, Nonce, Reason, RequestDigest, SealError};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::kept::{self, Place};
@@ -28,6 +28,7 @@ use crate::flow::end::End;
 use crate::flow::journal::{Journal, OpenQuestion};
 use crate::flow::run::{Body, Finish, Run};
 use crate::meta::Notes;
+use crate::metrics;
 use crate::registered::{Came, Content, Registered};
 use crate::reply::{Reply, Standing};
 use crate::server::{Inner, Running};
@@ -114,7 +115,10 @@ impl Job {
             lease: inner.limits.lease,
             run_again: handler.run_again,
         };
-        match redeem(row.durability.ledger.as_ref(), state, claim).await {
+        let start = Instant::now();
+        let redemption = redeem(row.durability.ledger.as_ref(), state, claim).await;
+        metrics::redeemed(&redemption, start.elapsed());
+        match redemption {
             Ok(Redemption::Redeemed(redeemed)) => {
                 let held = row.held(token);
                 // The client has gone, and nothing has run: what its person answered is good for the same retry.

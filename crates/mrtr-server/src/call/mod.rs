@@ -423,12 +423,14 @@ async fn late_or_rejected(
     asked: &Asked<'_>,
     now: Timestamp,
 ) -> Reply {
-    let rejection = reject(inner, rejected.reason());
+    // Told, logged and counted only where it is the answer.
+    let reason = rejected.reason();
+    let rejection = || reject(inner, reason);
     let Some(late) = rejected.into_late() else {
-        return rejection;
+        return rejection();
     };
     if now >= late.exp().saturating_add(inner.limits.retention) {
-        return rejection;
+        return rejection();
     }
     let place = Place {
         nonce: late.nonce(),
@@ -459,7 +461,7 @@ async fn late_or_rejected(
         )
     });
     match row {
-        Some(row) => row.look_up().await.unwrap_or(rejection),
-        None => rejection,
+        Some(row) => row.look_up().await.unwrap_or_else(rejection),
+        None => rejection(),
     }
 }

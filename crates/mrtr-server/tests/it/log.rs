@@ -88,6 +88,18 @@ async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
             && text.contains("parent_id=\"00f067aa0ba902b7\""),
         "the client's trace: {text}"
     );
+    for number in [
+        "mrtr::metrics",
+        "monotonic_counter.mrtr.states.rejected=1",
+        "monotonic_counter.mrtr.ledger.claims=1",
+        "kind=\"round\" answer=\"first\"",
+        "kind=\"round\" answer=\"conflict\"",
+        "monotonic_counter.mrtr.ledger.settlements=1 answer=\"stored\"",
+        "histogram.mrtr.ledger.duration=",
+        "operation=\"claim\"",
+    ] {
+        assert!(text.contains(number), "{number}: {text}");
+    }
     let middle = &state[state.len() / 2..state.len() / 2 + 24];
     for secret in [
         middle, "of mine", "of-mine", "acct-7", "user-a", "user-b", "app-1",
