@@ -120,6 +120,7 @@ fn tools(builder: ServerBuilder) -> ServerBuilder {
     builder
         .tool(tool("pay", pay))
         .tool(tool("pay_again", pay_again).run_again())
+        .tool(tool("stages", stages))
         .tool(tool("fail", fail))
         .tool(tool("slow", slow))
 }
@@ -169,7 +170,11 @@ struct Confirm {
 }
 
 async fn confirmed(flow: &DurableFlow) -> bool {
-    let answer = flow.ask("confirm", Form::<Confirm>::new("Pay?")).await;
+    ticked(flow, "confirm").await
+}
+
+async fn ticked(flow: &DurableFlow, question: &'static str) -> bool {
+    let answer = flow.ask(question, Form::<Confirm>::new("Really?")).await;
     matches!(answer, Answer::Accept(Confirm { ok: true }))
 }
 
@@ -216,6 +221,25 @@ async fn pay_again(
         .once("mail", async || Ok::<_, ToolError>(book.mail()?))
         .await?;
     Ok(format!("paid by {payment} for {clerk}, mail by {mail}"))
+}
+
+/// Pays, asks again, and sends a mail.
+async fn stages(
+    _: Args<Payment>,
+    flow: DurableFlow,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    confirmed(&flow).await;
+    let payment = flow
+        .once("pay", async || Ok::<_, ToolError>(book.pay()?))
+        .await?;
+    if !ticked(&flow, "mail").await {
+        return Ok(format!("paid by {payment}"));
+    }
+    let mail = flow
+        .once("mail", async || Ok::<_, ToolError>(book.mail()?))
+        .await?;
+    Ok(format!("paid by {payment}, mail by {mail}"))
 }
 
 /// The money leaves, and the effect fails.

@@ -1,5 +1,7 @@
 //! Case 88: the process dies between two writes, another one starts on the same file, and the same retry comes.
 
+use serde_json::json;
+
 use super::points::{
     AFTER_EFFECT, AFTER_MEMO, AFTER_ROUND_CLAIM, AFTER_ROUND_SETTLING, AFTER_STEP_CLAIM,
     AFTER_STEP_SETTLING, BEFORE_EFFECT, BEFORE_MEMO, BEFORE_ROUND_CLAIM, BEFORE_ROUND_SETTLING,
@@ -10,6 +12,7 @@ use super::{
     LEASE_IS_OVER, cannot_be_forked, is_in_progress, is_paid_by, is_unknown, new_flows_work,
     on_each_ledger, repeats_what_came_of, retry,
 };
+use crate::bank::{Call, accept};
 
 on_each_ledger! {
     case_088_a_death_before_the_rounds_claim,
@@ -19,6 +22,7 @@ on_each_ledger! {
     case_088_a_death_between_effect_and_settling,
     case_088_a_death_between_the_steps_settling_and_the_rounds,
     case_088_a_death_before_the_response,
+    case_088_a_death_before_a_question_was_sent,
     case_088_what_runs_again_goes_on_where_it_died,
     case_088_what_runs_again_repeats_no_step,
     case_088_what_runs_again_leaves_a_step_in_doubt,
@@ -166,6 +170,35 @@ fn case_088_a_death_between_the_steps_settling_and_the_rounds(store: Store) {
 fn case_088_a_death_before_the_response(store: Store) {
     let death = Death::of(store, "pay", AFTER_ROUND_SETTLING, 1);
     death.is_over(&death.dead, &[&death.dead], [1, 1, 1, 1, 0]);
+}
+
+/// (d), where the round's result is a question: the next process asks it again with the same state, and the flow goes on there,
+/// past the step that the dead one took.
+fn case_088_a_death_before_a_question_was_sent(store: Store) {
+    let death = Death::of(store, "stages", AFTER_ROUND_SETTLING, 1);
+    let call = retry("stages", &death.state);
+    let mut process = death.place.start();
+    let asked = process.send(&call);
+    assert_eq!(
+        (asked.asks(), asked.is_replayed()),
+        (vec!["mail"], true),
+        "{asked:?}"
+    );
+    let again = process.send(&call.clone().id(3));
+    assert_eq!(again.state(), asked.state(), "one question, so one state");
+    cannot_be_forked(&process, "stages", &death.state);
+    assert_eq!(process.rows(), [1, 1, 1, 1, 0]);
+
+    let next = Call::first()
+        .named("stages")
+        .state(asked.state())
+        .answer("mail", accept(json!({ "ok": true })));
+    let by = format!("{}, mail by {}", death.dead, process.name());
+    is_paid_by(&process.send(&next), &by);
+    repeats_what_came_of(&process.send(&next.id(5)), &by);
+    assert_eq!(process.rows(), [2, 2, 2, 2, 0]);
+    let mail = format!("mail {}", process.name());
+    assert_eq!(death.place.payments(), [death.dead, mail]);
 }
 
 /// With `run_again`, a death that left no step in doubt costs nothing but the wait. Whatever the lost run had done counts: its
