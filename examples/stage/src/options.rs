@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mrtr_ledger::{Ledger, MemoryLedger};
 use mrtr_ledger_sqlite::{OpenError, SqliteLedger};
-use mrtr_server::ServerBuilder;
+use mrtr_server::{ServerBuilder, StoredCodec};
 use mrtr_state::{Clock, Key, KeyError, KeyRing, RandomError, StateCodec, SystemClock};
 use mrtr_state_aead::AeadCodec;
 use mrtr_state_hmac::HmacCodec;
@@ -37,6 +37,7 @@ pub(crate) struct Options {
     pub(crate) data: Option<PathBuf>,
     pub(crate) audience: Option<String>,
     codec: Codec,
+    store_above: Option<usize>,
     keys: Option<KeyRing>,
     ledger: Option<LedgerChoice>,
     lifetime: Option<Duration>,
@@ -85,6 +86,7 @@ impl Options {
             data: arguments.value("--data")?,
             audience: arguments.text("--audience")?,
             codec: arguments.value("--codec")?.unwrap_or(Codec::Hmac),
+            store_above: arguments.value("--store-above")?,
             keys: keys.as_deref().map(ring).transpose()?,
             ledger: arguments.value("--ledger")?,
             lifetime: arguments.value("--lifetime")?.map(Duration::from_millis),
@@ -110,7 +112,10 @@ impl Options {
         };
         let mut builder = builder.clock(Arc::clone(&clock));
         if let Some(codec) = self.codec()? {
-            builder = builder.codec(codec);
+            builder = match self.store_above {
+                Some(bytes) => builder.codec(StoredCodec::above(bytes, codec)),
+                None => builder.codec(codec),
+            };
         }
         if let Some(ledger) = self.ledger(default, data, clock)? {
             builder = builder.ledger(ledger);
@@ -272,10 +277,13 @@ mod tests {
             "5",
             "--lease",
             "7",
+            "--store-above",
+            "2048",
         ]);
         let options = Options::take(&mut arguments).unwrap();
         arguments.finish().unwrap();
         assert_eq!(options.codec, Codec::Aead);
+        assert_eq!(options.store_above, Some(2048));
         assert_eq!(options.ledger, Some(LedgerChoice::Memory));
         assert_eq!(options.lifetime, Some(Duration::from_millis(5)));
         assert_eq!(options.lease, Some(Duration::from_millis(7)));

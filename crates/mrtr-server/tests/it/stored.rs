@@ -387,6 +387,19 @@ async fn a_journal_that_was_changed_in_the_ledger_is_refused() {
     }
 }
 
+/// Another state's journal is whole, and is not this one's: the same person's, for the same request, with other memos.
+#[tokio::test]
+async fn a_journal_of_another_state_is_none_of_this_one() {
+    let (bank, tap) = tapped();
+    let other = bank.send(&large()).await;
+    let others = std::mem::take(&mut *tap.seen.lock().unwrap());
+    let asked = bank.send(&large()).await;
+    *tap.instead.lock().unwrap() = Some(others);
+    let refused = bank.send(&yes(large(), &asked, "q")).await;
+    assert_eq!(refused.reason(), Some("not_kept"), "{refused:?}");
+    assert_eq!(bank.send(&yes(large(), &other, "q")).await.asks(), ["r"]);
+}
+
 fn ring(byte: u8) -> KeyRing {
     let key: Vec<u8> = (byte..byte + 32).collect();
     KeyRing::new(Key::from_bytes(&key).unwrap())

@@ -9,6 +9,7 @@ mod expense;
 mod handlers;
 mod kinds;
 mod kitchen;
+mod large;
 mod privacy;
 mod replay;
 mod ticket;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Case> {
         attack::cases(),
         replay::cases(),
         privacy::cases(),
+        large::cases(),
         client::cases(),
         answers::cases(),
         kinds::cases(),

@@ -47,6 +47,12 @@ pub(crate) fn cases() -> Vec<Case> {
             ["submit_expense", ".ledger("],
         ),
         refused(
+            "a StoredCodec without a ledger",
+            "voucher",
+            |plan| plan.flag("--ledger", "none").flag("--store-above", "2048"),
+            ["StoredCodec", ".ledger("],
+        ),
+        refused(
             "lasting keys with a ledger in memory",
             "voucher",
             |plan| plan.flag("--ledger", "memory").flag("--keys", KEYS),
