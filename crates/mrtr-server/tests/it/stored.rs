@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, Call, Effects, Reply, T0, accept, codec};
-use crate::durable::confirm;
+use crate::durable::{Door, confirm};
 use crate::session::{Session, everything, text};
 use crate::tap::{Mode, Tap};
 
@@ -281,6 +281,44 @@ async fn a_claimed_round_whose_journal_cannot_be_kept_is_unknown() {
     let acted = bank.send(&Call::of("act_first", json!({}))).await;
     assert_eq!((acted.code(), bank.effects.count()), (Some(1002), 1));
     assert!(acted.body.to_string().contains("act"), "{acted:?}");
+}
+
+/// Its lease has lapsed and somebody was told so: what it would remember is nobody's.
+#[tokio::test]
+async fn a_withdrawn_round_keeps_no_journal() {
+    let (clock, door) = (clock(), Door::default());
+    let tap = Tap::new(clock.clone());
+    let bank = Bank::with(|builder| {
+        builder
+            .codec(StoredCodec::above(512, codec()))
+            .clock(clock.clone())
+            .ledger(Arc::clone(&tap))
+            .state(door.clone())
+            .tool(tool(
+                "stalls",
+                async |flow: Flow, State(door): State<Door>| {
+                    let text = flow.memo("text", async || SECRET.repeat(100)).await;
+                    let _ = flow.ask("q", confirm()).await;
+                    door.reached.notify_one();
+                    door.open.notified().await;
+                    let _ = flow.ask("r", confirm()).await;
+                    text
+                },
+            ))
+    });
+    let call = || Call::of("stalls", json!({}));
+    let asked = bank.send(&call()).await;
+    let stalled = tokio::spawn({
+        let (bank, retry) = (bank.clone(), yes(call(), &asked, "q"));
+        async move { bank.send(&retry).await }
+    });
+    door.reached.notified().await;
+    clock.advance(Duration::from_secs(31));
+    let told = bank.send(&yes(call(), &asked, "q")).await;
+    assert_eq!(told.code(), Some(1002), "{told:?}");
+    door.open.notify_one();
+    assert_eq!(stalled.await.unwrap().code(), Some(1002));
+    assert_eq!(notes(&tap).await, 1, "of the first call");
 }
 
 #[tokio::test]
