@@ -172,6 +172,10 @@ async fn an_effect_cannot_end_its_transaction_unnoticed() {
         ("ROLLBACK; BEGIN", Claimed::First),
         ("ROLLBACK; BEGIN; SAVEPOINT mrtr_effect", Claimed::First),
         (
+            "ROLLBACK; BEGIN READ WRITE; SAVEPOINT mrtr_effect",
+            Claimed::First,
+        ),
+        (
             "ROLLBACK TO mrtr_effect; RELEASE mrtr_effect",
             Claimed::First,
         ),
@@ -187,7 +191,11 @@ async fn an_effect_cannot_end_its_transaction_unnoticed() {
         assert_eq!(ledger.claim(retry(&claim)).await.unwrap(), then, "{sql}");
     }
     // What is committed cannot be taken back: the step is claimed, and its outcome will be unknown.
-    for (number, sql) in (100..).zip(["COMMIT", "COMMIT; BEGIN; SAVEPOINT mrtr_effect"]) {
+    for (number, sql) in (100..).zip([
+        "COMMIT",
+        "COMMIT; BEGIN; SAVEPOINT mrtr_effect",
+        "COMMIT; BEGIN READ WRITE; SAVEPOINT mrtr_effect",
+    ]) {
         let claim = step(epoch, number);
         perform(&ledger, claim.clone(), sql.to_owned())
             .await
