@@ -60,6 +60,24 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// One word, for counting.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Fault::Busy => "busy",
+            Fault::TakenBack(_) => "taken_back",
+            Fault::Unprepared(_) => "unprepared",
+            Fault::Disconnected(_) => "disconnected",
+            Fault::Doubtful | Fault::NotDurable(_) => "not_durable",
+            Fault::Ended => "effect",
+            Fault::Full => "full",
+            Fault::ReadOnly => "read_only",
+            Fault::Corrupt => "corrupt",
+            Fault::Vanished => "vanished",
+            Fault::Random(_) => "random",
+            Fault::Refused(_) | Fault::Other(_) | Fault::Cut(_) => "other",
+        }
+    }
+
     /// Whether another attempt may come out otherwise, soon.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(

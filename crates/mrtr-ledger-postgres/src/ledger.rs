@@ -19,7 +19,7 @@ use tokio_postgres::Config;
 use crate::books::{Books, Policy};
 use crate::fault::Fault;
 use crate::pool::{Lent, Pool};
-use crate::{Builder, OpenError, Stats, Verified};
+use crate::{Builder, OpenError, Stats, Verified, metrics};
 
 /// Between two attempts, at first and at last.
 pub(crate) const PAUSE: (Duration, Duration) =
@@ -164,6 +164,7 @@ impl Inner {
                 },
                 Err(fault) => fault,
             };
+            metrics::failed(&fault);
             if !fault.is_passing() || Instant::now() + pause >= until {
                 return Err(fault);
             }
@@ -186,6 +187,7 @@ impl Inner {
             policy: &self.policy,
             manner: &self.pool.manner,
         };
+        let start = Instant::now();
         let result = match timeout(longest, work(&books)).await {
             Ok(result) => result,
             Err(elapsed) => return Err(Fault::Disconnected(Box::new(elapsed))),
@@ -193,6 +195,7 @@ impl Inner {
         match result {
             Ok(value) => {
                 session.warnings.vouch()?;
+                metrics::done(start.elapsed());
                 lent.give_back();
                 Ok(value)
             }
@@ -226,6 +229,7 @@ impl Inner {
                     })
                 });
                 let (more, gone) = step.await?;
+                metrics::purged(&gone);
                 purged.rounds += gone.rounds;
                 purged.steps += gone.steps;
                 purged.notes += gone.notes;

@@ -7,6 +7,7 @@ mod columns;
 mod fault;
 mod inspect;
 mod ledger;
+mod metrics;
 mod perform;
 mod pool;
 mod rows;

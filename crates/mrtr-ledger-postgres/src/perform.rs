@@ -17,7 +17,6 @@ use mrtr_ledger::{Claim, Claimed, Conclusion, LedgerFuture, Performed, Transacti
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
-use crate::PostgresLedger;
 use crate::books::Books;
 use crate::fault::Fault;
 use crate::ledger::{Inner, PAUSE, carried};
@@ -25,6 +24,7 @@ use crate::pool::Lent;
 use crate::session::{Session, Warnings};
 use crate::sql::Statements;
 use crate::taking::{Taken, Taking};
+use crate::{PostgresLedger, metrics};
 
 /// The name of the savepoint behind which an effect is.
 const SAVEPOINT: &str = "mrtr_effect";
@@ -103,6 +103,7 @@ impl Inner {
                     }
                 }
             };
+            metrics::failed(&fault);
             // Until the effect has begun, all may be tried again.
             let spent = work.is_none() || !fault.is_passing() || Instant::now() + pause >= until;
             if spent {

@@ -11,6 +11,7 @@ use tokio_postgres::Config;
 
 use crate::OpenError;
 use crate::fault::Fault;
+use crate::metrics;
 use crate::session::{Connect, Manner, Session};
 
 /// Connections that rest, and the right to have one.
@@ -54,8 +55,10 @@ impl Pool {
 
     /// Waits for a turn, in the order of asking, and connects if none rests.
     pub(crate) async fn lend(self: &Arc<Self>, until: Instant) -> Result<Lent, Fault> {
+        let asked = Instant::now();
         let permit = timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| Fault::Busy)?.map_err(|_| Fault::Busy)?;
+        metrics::lent(asked.elapsed());
         let mut session = loop {
             let rested = self
                 .resting
@@ -103,7 +106,9 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Session, OpenError> {
-        Session::open(&*self.connect, &self.config, &self.manner).await
+        let session = Session::open(&*self.connect, &self.config, &self.manner).await?;
+        metrics::connected();
+        Ok(session)
     }
 
     /// How many connections rest, and how many more may be made or lent.

@@ -116,3 +116,63 @@ async fn what_a_ledger_would_not_have_done_is_found() {
         place.run(&admin, undo).await;
     }
 }
+
+/// What is counted, as the fields that a metrics layer makes instruments of.
+#[tokio::test]
+async fn operations_failures_and_purges_are_counted() {
+    let Some(place) = Place::new() else { return };
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    // All tasks of this test are on this thread.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // With a second subscriber each is asked anew; a record's place may have been met by a thread that had none.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let ledger = place.open_by_hand().await;
+    let epoch = ledger.epoch().await.unwrap();
+    for number in 0..3 {
+        let claim = expiring(round(epoch, number), START + 1_000);
+        assert_eq!(ledger.claim(claim).await.unwrap(), Claimed::First);
+    }
+    place.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(ledger.purge().await.unwrap().rounds, 3);
+    let admin = place.client().await;
+    place.run(&admin, "DROP SCHEMA {s} CASCADE").await;
+    ledger.claim(round(epoch, 1)).await.unwrap_err();
+
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for counted in [
+        "mrtr::metrics: ",
+        "monotonic_counter.mrtr.ledger.postgres.connected=1",
+        "histogram.mrtr.ledger.postgres.wait.duration=",
+        "histogram.mrtr.ledger.postgres.operation.duration=",
+        "monotonic_counter.mrtr.ledger.purged=3 kind=\"round\"",
+        "monotonic_counter.mrtr.ledger.postgres.failed=1 fault=\"vanished\"",
+    ] {
+        assert!(text.contains(counted), "{counted}: {text}");
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
