@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use mrtr_ledger::{Ledger as _, RETENTION};
+use mrtr_ledger_sqlite::rusqlite::{Connection, OpenFlags};
 use mrtr_ledger_sqlite::{KindStats, SqliteLedger, Stats};
 use mrtr_state::{Clock as _, Epoch, SystemClock, Timestamp};
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ ledger COMMAND FILE [--json] [--retention SECONDS] [--yes]
 
   --json               one JSON object on stdout, nothing else there
   --retention SECONDS  how long rows are kept after they expire (600 by default, 60 at least): purge, stats, verify
-  --yes                rotate-epoch does not ask
+  --yes                rotate-epoch does not ask; a file of an older version is brought up to date
 
 Exit codes: 0 done, and verify found nothing; 1 verify found something, or there was no word from the file;
 2 the command line was not understood, or nobody said yes.
@@ -147,10 +148,29 @@ fn open(options: &Options) -> Result<SqliteLedger, Failure> {
         let name = options.file.display();
         return Err(failed(format!("{name} is empty, and no ledger")));
     }
+    // Opening an older file brings it up to date, which is not what somebody wants who looks at one either.
+    if let Some(version) = version(options).filter(|version| *version < SqliteLedger::FILE_VERSION)
+        && !options.yes
+    {
+        return Err(failed(format!(
+            "{} has version {version}. Opened by this program it would have version {}, and servers of the older version \
+             would refuse it; say --yes if there are none",
+            options.file.display(),
+            SqliteLedger::FILE_VERSION
+        )));
+    }
     SqliteLedger::builder(&options.file)
         .retention(options.retention)
         .open()
         .map_err(|error| failed(format!("{}: {error}", options.file.display())))
+}
+
+/// The version that a ledger's file says it has; `None` if it is not one, which opening it explains.
+fn version(options: &Options) -> Option<i32> {
+    let file = Connection::open_with_flags(&options.file, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    file.query_row("PRAGMA user_version", [], |row| row.get(0))
+        .ok()
+        .filter(|version| *version > 0)
 }
 
 async fn stats(options: &Options) -> Result<String, Failure> {

@@ -19,6 +19,7 @@ use crate::effect;
 use crate::fault::Fault;
 use crate::inspect;
 use crate::job::{Job, Task, job};
+use crate::schema;
 use crate::{Builder, OpenError, Stats, Verified};
 
 /// A ledger in one SQLite file.
@@ -43,6 +44,10 @@ pub struct SqliteLedger {
 }
 
 impl SqliteLedger {
+    /// The version of the files that this crate writes, SQLite's `user_version`. A file of an earlier version is brought up
+    /// to it when it is opened, and is then refused by programs of the earlier one; a file of a later version is refused.
+    pub const FILE_VERSION: i32 = schema::VERSION;
+
     /// Opens a file with the default settings, or creates it. It blocks; see [`Builder::open`].
     ///
     /// # Errors

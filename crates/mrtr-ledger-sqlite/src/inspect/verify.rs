@@ -49,7 +49,7 @@ pub enum Finding {
     Reference,
     /// The row of epoch and marks is missing, or there are several.
     Heads(u64),
-    /// Notes that expire at or before the mark, and must have been removed with the others.
+    /// Notes that expire before the mark, and must have been removed with the others.
     BelowTheMark(u64),
     /// A mark that no purge can have raised at this time: the clock was ahead once, or is behind now.
     MarkAhead {
@@ -95,7 +95,7 @@ impl fmt::Display for Finding {
             ),
             Self::BelowTheMark(rows) => write!(
                 f,
-                "{rows} notes are at or below the mark up to which notes were removed. Rows were put back by hand: rotate the epoch"
+                "{rows} notes expire before the mark up to which notes were removed. Rows were put back by hand: rotate the epoch"
             ),
             Self::MarkAhead {
                 table,
@@ -255,9 +255,10 @@ fn marks(
             });
         }
     }
-    // A note has no lease that could have kept it; rounds and steps may have had one.
+    // A note has no lease that could have kept it; rounds and steps may have had one. At the mark there may be some: a
+    // portion ends where it ends, among rows that expire in the same millisecond.
     let below: i64 = snapshot.query_row(
-        "SELECT count(*) FROM notes WHERE expiry <= (SELECT notes_mark FROM ledger)",
+        "SELECT count(*) FROM notes WHERE expiry < (SELECT notes_mark FROM ledger)",
         [],
         |row| row.get(0),
     )?;

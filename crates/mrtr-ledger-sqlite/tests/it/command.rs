@@ -115,6 +115,24 @@ async fn verify_has_an_exit_code() {
     assert_eq!(verified["findings"].as_array().unwrap().len(), 2);
 }
 
+/// Looking at a file of an older version leaves it as it is, unless somebody says otherwise.
+#[tokio::test]
+async fn an_older_file_is_left_alone() {
+    let place = crate::golden::place("version-1.sqlite");
+    let before = std::fs::read(place.file()).unwrap();
+    for command in ["stats", "verify", "purge"] {
+        let (code, what) = ledger(&place, &format!("{command} FILE"), None).await;
+        assert_eq!(code, 1, "{what}");
+        assert!(
+            what.contains("version 1") && what.contains("--yes"),
+            "{what}"
+        );
+        assert_eq!(std::fs::read(place.file()).unwrap(), before);
+    }
+    let stats = json(&place, "stats FILE --json --yes").await;
+    assert_eq!(stats["rounds"]["rows"], 4);
+}
+
 /// It ends flows, so somebody has to say so.
 #[tokio::test]
 async fn rotate_epoch_wants_a_yes() {

@@ -107,6 +107,31 @@ async fn a_sound_file_is_found_sound() {
     assert_eq!((&verified.findings[..], verified.rows), (&[][..], 6));
 }
 
+/// A portion ends among notes that expire in the same millisecond: those that stay for the next one are no finding.
+#[tokio::test]
+async fn notes_at_the_mark_are_in_order() {
+    let place = Place::new();
+    let ledger = place.builder().retention(MIN_RETENTION).open().unwrap();
+    let epoch = ledger.epoch().await.unwrap();
+    for number in 0..20 {
+        let mut one = step(epoch, number);
+        one.key.expiry = Timestamp::from_millis(START + 1_000);
+        let note = Note::new(one.key, epoch, one.fingerprint, one.account, vec![7; 10]);
+        assert_eq!(ledger.keep(note).await.unwrap(), Kept::Stored);
+    }
+    place.clock.advance(Duration::from_secs(62));
+    // Eight claims pay for sixteen notes.
+    for number in 0..8 {
+        assert_eq!(
+            ledger.claim(round(epoch, number)).await.unwrap(),
+            Claimed::First
+        );
+    }
+    let left = ledger.rows().await.unwrap().notes;
+    assert!((1..20).contains(&left), "{left} notes are left");
+    assert_eq!(ledger.verify().await.unwrap().findings, []);
+}
+
 /// What `verify` finds after this was done to the file.
 async fn after(sql: &str) -> Vec<Finding> {
     let place = Place::new();
