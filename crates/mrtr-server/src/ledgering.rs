@@ -61,7 +61,7 @@ pub(crate) async fn look_up(
 }
 
 /// Asks until there is an answer, and gives up after a few times.
-async fn insist<'l, T>(
+pub(crate) async fn insist<'l, T>(
     what: &'static str,
     operation: impl Fn() -> LedgerFuture<'l, T>,
 ) -> Result<T, LedgerError> {

@@ -505,6 +505,13 @@ impl Reply {
             End::StepUnknown { step } => {
                 Self::unknown(&format!("nobody knows what came of step {step:?}"))
             }
+            End::StepTooLarge { step, bytes } => fault(format!(
+                "comes to {bytes} bytes in step {step:?}, which is more than is kept, so that its effect was taken back"
+            )),
+            End::StepUnheard if standing.runs_again() => Self::unavailable(
+                "The replay ledger has not said what came of a step; the same retry will be told.",
+            ),
+            End::StepUnheard => Self::unknown("the replay ledger has not said what came of a step"),
             // Nothing has taken the round's place yet: the same retry does.
             End::RoundWithdrawn if standing.runs_again() => Self::unavailable(
                 "This run took too long and was given up, and the retry runs again.",

@@ -86,7 +86,7 @@ impl Steps {
         self.list().taken.clone()
     }
 
-    fn take(&self, step: &str) {
+    pub(crate) fn take(&self, step: &str) {
         self.list().taken.push(step.to_owned());
     }
 }
