@@ -100,6 +100,11 @@ impl Standing {
         }
     }
 
+    /// Whether the request carried a state, which can be told to be good or not.
+    fn has_state(&self) -> bool {
+        matches!(self, Self::Round { .. })
+    }
+
     /// Whether the same retry may be repeated, because this run gives its round up and the next one goes on where it was cut off.
     fn runs_again(&self) -> bool {
         matches!(
@@ -304,6 +309,16 @@ impl Reply {
             StatusCode::OK,
             ErrorObject::state_rejection(message, reason.as_str()),
         )
+    }
+
+    /// The rejection, and which steps were taken before it; an opaque one stays as it is.
+    fn noting(mut self, note: &str) -> Self {
+        if let Err(error) = &mut self.outcome
+            && error.data.is_some()
+        {
+            error.message.push_str(note);
+        }
+        self
     }
 
     pub(crate) fn malformed_answer(malformed: &MalformedAnswer) -> Self {
@@ -534,8 +549,20 @@ impl Reply {
             End::StaleEpoch if standing.may_repeat() => {
                 Self::unavailable("The replay ledger was reset just now; no step was taken.")
             }
-            End::FlowExpired => Self::rejected(Reason::Expired, Consequence::WithLedger, opaque),
-            End::StaleEpoch => Self::rejected(Reason::StaleEpoch, Consequence::WithLedger, opaque),
+            End::FlowExpired if !standing.has_state() => {
+                Self::stopped(handler, "its time was over before the next step", standing)
+            }
+            End::StaleEpoch if !standing.has_state() => Self::stopped(
+                handler,
+                "the replay ledger was reset before the next step",
+                standing,
+            ),
+            End::FlowExpired => {
+                Self::rejected(Reason::Expired, Consequence::WithLedger, opaque).noting(&note)
+            }
+            End::StaleEpoch => {
+                Self::rejected(Reason::StaleEpoch, Consequence::WithLedger, opaque).noting(&note)
+            }
             End::Cancelled => Self::failed(
                 handler.surface,
                 format!(
