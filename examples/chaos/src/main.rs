@@ -161,18 +161,25 @@ async fn play(options: &Options) -> Result<Told, Failure> {
         let counts = Counts::of(&history, &findings);
         say(options, &format!("\n{counts}"))?;
         say(options, &report::violations(&history, &findings))?;
-        let ok = findings.violations.is_empty();
-        let verdict = match ok {
-            true => "  Every promise was kept.",
-            false => "  NOT every promise was kept.",
+        let absent = counts.absent(length);
+        let kept = findings.violations.is_empty();
+        let verdict = match (kept, absent.is_empty()) {
+            (true, true) => "  Every promise was kept.".to_owned(),
+            (true, false) => format!(
+                "  NOTHING WAS SHOWN: there were no {}.",
+                absent.join(", no ")
+            ),
+            (false, _) => "  NOT every promise was kept.".to_owned(),
         };
-        say(options, verdict)?;
+        say(options, &verdict)?;
+        let ok = kept && absent.is_empty();
         runs.push(json!({
             "ledger": on.to_string(),
             "seed": seed,
             "seconds": seconds,
             "counts": counts.to_json(),
             "violations": broken(&findings),
+            "absent": absent,
             "ok": ok,
         }));
     }
@@ -231,6 +238,7 @@ fn noticed(how: Sabotage, findings: &Findings) -> bool {
         Sabotage::SkippedSettle => &[Promise::SameResult],
         Sabotage::PurgeByNow => &[Promise::SameResult, Promise::JustRefusal],
         Sabotage::MarkByNow => &[Promise::JustRefusal],
+        Sabotage::NoBeats => &[Promise::UnknownForAReason],
     };
     let mut violations = findings.violations.iter();
     violations.any(|violation| breaks.contains(&violation.promise))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 use mrtr_ledger::Rows;
 use serde_json::{Value, json};
@@ -14,6 +15,12 @@ use crate::trace::{Answer, Millis, Question, RowId};
 
 /// Violations of each promise whose flow is told in full. The others are only named.
 const TOLD: usize = 2;
+
+/// From this length on a run meets with everything that needs no waiting.
+const SHORT: Duration = Duration::from_secs(20);
+
+/// From this length on, with what needs a state to be over for a retention too.
+const LONG: Duration = Duration::from_secs(110);
 
 /// A count and its name, group by group.
 #[derive(Debug)]
@@ -47,6 +54,36 @@ impl Counts {
             ],
         ));
         Self(groups)
+    }
+
+    /// What a run of this length must have met with, and has not: whatever was promised for it was not put to the test.
+    pub(crate) fn absent(&self, length: Duration) -> Vec<&'static str> {
+        let after = [
+            (SHORT, "effects", "acknowledged"),
+            (SHORT, "answers", "replayed of both"),
+            (SHORT, "answers", "in progress"),
+            (SHORT, "answers", "unknown"),
+            (SHORT, "rejected", "already_used"),
+            (SHORT, "calls", "forks"),
+            (SHORT, "calls", "lost responses"),
+            (SHORT, "faults", "kills"),
+            (SHORT, "faults", "clock jumps"),
+            (SHORT, "faults", "silences of the ledger"),
+            (SHORT, "ledger", "purges"),
+            (LONG, "faults", "rotations"),
+            (LONG, "ledger", "rows purged by them"),
+        ];
+        let due = after.into_iter().filter(|(from, ..)| length >= *from);
+        due.filter(|(_, group, name)| self.count(group, name) == 0)
+            .map(|(_, _, name)| name)
+            .collect()
+    }
+
+    fn count(&self, group: &str, name: &str) -> u64 {
+        let groups = self.0.iter().filter(|(of, _)| *of == group);
+        let counts = groups.flat_map(|(_, counts)| counts);
+        let count = counts.filter(|(of, _)| of == name).map(|(_, count)| count);
+        count.sum()
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -312,4 +349,27 @@ fn story(evidence: &Evidence<'_>, flow: u64) -> String {
         _ = writeln!(text, "    {:>7} {line}", at.saturating_sub(start));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_did_not_meet_with_is_named_once_it_is_long_enough() {
+        let nothing = Counts::of(&History::default(), &Findings::default());
+        assert!(nothing.absent(Duration::from_secs(5)).is_empty());
+        let short = nothing.absent(SHORT);
+        assert!(short.contains(&"kills") && !short.contains(&"rotations"));
+        assert!(nothing.absent(LONG).contains(&"rotations"));
+
+        let mut history = History::default();
+        history.incidents.push(crate::history::Incident {
+            what: What::Killed(crate::trace::Process { slot: 0, life: 0 }),
+            from: 1,
+            till: 2,
+        });
+        let killed = Counts::of(&history, &Findings::default());
+        assert!(!killed.absent(SHORT).contains(&"kills"));
+    }
 }

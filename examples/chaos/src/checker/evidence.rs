@@ -20,6 +20,7 @@ pub(crate) struct Evidence<'h> {
     by_row: HashMap<RowId, Vec<&'h Op>>,
     by_flow: HashMap<(u64, Process), Vec<&'h Op>>,
     of_row: HashMap<RowId, u64>,
+    by_process: HashMap<Process, Vec<&'h Op>>,
     /// Those that had no word.
     silent: HashMap<Process, Vec<&'h Op>>,
     /// Which flow opened or answered what to get a state: the calls that may have sealed it.
@@ -44,6 +45,7 @@ impl<'h> Evidence<'h> {
             by_row: HashMap::new(),
             by_flow: HashMap::new(),
             of_row: HashMap::new(),
+            by_process: HashMap::new(),
             silent: HashMap::new(),
             sealers: HashMap::new(),
             offsets: offsets(&history.incidents),
@@ -84,6 +86,7 @@ impl<'h> Evidence<'h> {
             }
         }
         for op in &self.history.ops {
+            self.by_process.entry(op.by).or_default().push(op);
             if matches!(&op.answered, Some((_, Answer::NoWord(_)))) {
                 self.silent.entry(op.by).or_default().push(op);
             }
@@ -120,6 +123,11 @@ impl<'h> Evidence<'h> {
 
     pub(crate) fn ops_on(&self, row: RowId) -> &[&'h Op] {
         self.by_row.get(&row).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything that a process asked.
+    pub(crate) fn ops_by(&self, process: Process) -> &[&'h Op] {
+        self.by_process.get(&process).map_or(&[], Vec::as_slice)
     }
 
     /// What a process asked of a flow's rows, as far as that overlaps these moments.

@@ -400,6 +400,29 @@ fn a_process_that_stood_still_is_behind_an_unknown() {
 }
 
 #[test]
+fn a_lease_that_lapses_while_nothing_is_slow_is_found() {
+    // The process was heard of all the while, so that it could have given signs of life.
+    let mut tale = cut_short(LATER);
+    for at in (T..LATER).step_by(250) {
+        tale.op(A, Question::Purge, at, Some(Answer::Purged(0)));
+    }
+    tale.breaks(Promise::UnknownForAReason);
+
+    // With a ledger that lets it wait it could not.
+    let mut slow = Tale(tale.0.clone());
+    let beat = Question::Beat {
+        row: ROUND,
+        token: token(A),
+    };
+    slow.op(A, beat, T + 700, Some(Answer::No));
+    slow.0.ops.last_mut().unwrap().answered = Some((LATER, Answer::No));
+    slow.has_behind_its_unknown(Cause::Slow);
+
+    // Nor can one that is not heard of.
+    cut_short(LATER).has_behind_its_unknown(Cause::Slow);
+}
+
+#[test]
 fn signs_of_life_that_came_leave_no_reason() {
     let mut tale = cut_short(LATER);
     let beat = Question::Beat {

@@ -8,8 +8,8 @@ use crate::checker::evidence::Evidence;
 use crate::checker::leases::Owner;
 use crate::history::{Call, Op, What};
 use crate::server::tools::PANIC;
-use crate::terms::{RETENTION, millis};
-use crate::trace::{Answer, Kind, Millis, Question, RowId, TokenId};
+use crate::terms::{LEASE, RETENTION, millis};
+use crate::trace::{Answer, Kind, Millis, Process, Question, RowId, TokenId};
 
 /// What is behind an *unknown*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(crate) enum Cause {
     ClockSet,
     /// The lease lapsed while the run's process, or the one that asked, stood still.
     StoodStill,
-    /// The lease lapsed because the run's signs of life came too late by themselves.
+    /// The lease lapsed because process or ledger were too slow for signs of life.
     Slow,
     /// The tool dropped the step half-way.
     CutOff,
@@ -287,11 +287,37 @@ impl Evidence<'_> {
         }
         let (_, own) = self.shown(owner.by, owner.from, owner.from);
         let (_, theirs) = self.shown(told.by, owner.from, owner.from);
-        Ok(match () {
-            () if own != theirs => Cause::ClockSet,
-            () if stood_still => Cause::StoodStill,
-            () => Cause::Slow,
-        })
+        if own != theirs {
+            return Ok(Cause::ClockSet);
+        }
+        if stood_still {
+            return Ok(Cause::StoodStill);
+        }
+        match self.was_slow(owner.by, owner.from, told.asked) {
+            true => Ok(Cause::Slow),
+            false => Err(format!(
+                "the lease of {} on {:?} lapsed, and neither it nor the ledger was slow",
+                owner.by, owner.row
+            )),
+        }
+    }
+
+    /// Whether a process may have come too late with its signs of life through no fault of its own: the ledger let it wait
+    /// for long, or it was not heard of at all for as long. A server asks its ledger for something several times a second.
+    fn was_slow(&self, by: Process, from: Millis, till: Millis) -> bool {
+        let long = millis(LEASE) / 2;
+        let ops = self.ops_by(by);
+        let waited = ops.iter().any(|op| {
+            op.asked <= till && from <= op.till() && op.till().min(till) >= op.asked + long
+        });
+        let mut heard: Vec<Millis> = ops.iter().flat_map(|op| [op.asked, op.till()]).collect();
+        heard.extend([from, till]);
+        heard.retain(|at| (from..=till).contains(at));
+        heard.sort_unstable();
+        let silent = heard
+            .windows(2)
+            .any(|pair| matches!(pair, [one, next] if next - one >= long));
+        waited || silent
     }
 }
 

@@ -26,14 +26,17 @@ pub(crate) enum Sabotage {
     PurgeByNow,
     /// A purge raises the marks to the moment of whoever purges, instead of to the largest expiry that it removes.
     MarkByNow,
+    /// Signs of life are acknowledged and not kept.
+    NoBeats,
 }
 
 impl Sabotage {
-    pub(crate) const ALL: [Sabotage; 4] = [
+    pub(crate) const ALL: [Sabotage; 5] = [
         Sabotage::AlwaysFirst,
         Sabotage::SkippedSettle,
         Sabotage::PurgeByNow,
         Sabotage::MarkByNow,
+        Sabotage::NoBeats,
     ];
 }
 
@@ -44,6 +47,7 @@ impl fmt::Display for Sabotage {
             Sabotage::SkippedSettle => "skipped-settle",
             Sabotage::PurgeByNow => "purge-by-now",
             Sabotage::MarkByNow => "mark-by-now",
+            Sabotage::NoBeats => "no-beats",
         })
     }
 }
@@ -56,7 +60,7 @@ impl FromStr for Sabotage {
         Sabotage::ALL
             .into_iter()
             .find(named)
-            .ok_or("take always-first, skipped-settle, purge-by-now or mark-by-now")
+            .ok_or("take always-first, skipped-settle, purge-by-now, mark-by-now or no-beats")
     }
 }
 
@@ -108,7 +112,10 @@ impl<L: Ledger> Ledger for Sabotaged<L> {
     }
 
     fn beat(&self, key: RowKey, by: Token, lease: Duration) -> LedgerFuture<'_, bool> {
-        self.inner.beat(key, by, lease)
+        match self.how {
+            Some(Sabotage::NoBeats) => Box::pin(async { Ok(true) }),
+            _ => self.inner.beat(key, by, lease),
+        }
     }
 
     fn release(&self, key: RowKey, by: Token) -> LedgerFuture<'_, bool> {
