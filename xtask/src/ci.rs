@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{conformance, demo, heading, suite, tidy};
+use crate::{chaos, conformance, demo, heading, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -23,6 +23,8 @@ const STEPS: &[Step] = &[
     ("test", suite::run),
     ("demo", play),
     ("demo, one guard off at a time", sabotage),
+    ("chaos", chaos),
+    ("chaos, one promise broken at a time", chaos_sabotage),
     ("conformance", conform),
     ("docs", docs),
     ("each crate alone", alone),
@@ -163,6 +165,15 @@ impl std::fmt::Display for Summary {
 
 fn sabotage() -> Result<(), Failure> {
     demo::run(&["--sabotage".to_owned()])
+}
+
+/// Long enough for every fault to come, on both ledgers.
+fn chaos() -> Result<(), Failure> {
+    chaos::run(&["--minutes=0.4".to_owned()])
+}
+
+fn chaos_sabotage() -> Result<(), Failure> {
+    chaos::run(&["--sabotage".to_owned(), "--ledger=sqlite".to_owned()])
 }
 
 /// The official suite, all four legs.

@@ -1,12 +1,13 @@
 //! A history, arranged so that it can be asked: whose row, which clock, what else was going on.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
 use crate::catalogue::Tool;
 use crate::history::{Call, Cut, Got, History, Incident, Op, Sent, StateId, What};
 use crate::server::account;
-use crate::terms::{FLOW_LIFETIME, LIFETIME, RETENTION, millis};
+use crate::terms::{FLOW_LIFETIME, LEASE, LIFETIME, RETENTION, millis};
 use crate::trace::{Answer, Effect, Kind, Millis, Process, Question, RowId};
 
 /// A history from all sides.
@@ -20,7 +21,10 @@ pub(crate) struct Evidence<'h> {
     by_row: HashMap<RowId, Vec<&'h Op>>,
     by_flow: HashMap<(u64, Process), Vec<&'h Op>>,
     of_row: HashMap<RowId, u64>,
-    by_process: HashMap<Process, Vec<&'h Op>>,
+    /// When a process, or the ledger for it, was too slow for signs of life.
+    slow: HashMap<Process, Vec<RangeInclusive<Millis>>>,
+    /// How much further an *unknown* is looked into.
+    pub(crate) patience: Cell<u32>,
     /// Those that had no word.
     silent: HashMap<Process, Vec<&'h Op>>,
     /// Which flow opened or answered what to get a state: the calls that may have sealed it.
@@ -45,7 +49,8 @@ impl<'h> Evidence<'h> {
             by_row: HashMap::new(),
             by_flow: HashMap::new(),
             of_row: HashMap::new(),
-            by_process: HashMap::new(),
+            slow: slow_times(&history.ops),
+            patience: Cell::new(0),
             silent: HashMap::new(),
             sealers: HashMap::new(),
             offsets: offsets(&history.incidents),
@@ -86,7 +91,6 @@ impl<'h> Evidence<'h> {
             }
         }
         for op in &self.history.ops {
-            self.by_process.entry(op.by).or_default().push(op);
             if matches!(&op.answered, Some((_, Answer::NoWord(_)))) {
                 self.silent.entry(op.by).or_default().push(op);
             }
@@ -125,9 +129,9 @@ impl<'h> Evidence<'h> {
         self.by_row.get(&row).map_or(&[], Vec::as_slice)
     }
 
-    /// Everything that a process asked.
-    pub(crate) fn ops_by(&self, process: Process) -> &[&'h Op] {
-        self.by_process.get(&process).map_or(&[], Vec::as_slice)
+    /// When a process was slow, or the ledger let it wait.
+    pub(crate) fn slow_times(&self, process: Process) -> &[RangeInclusive<Millis>] {
+        self.slow.get(&process).map_or(&[], Vec::as_slice)
     }
 
     /// What a process asked of a flow's rows, as far as that overlaps these moments.
@@ -339,6 +343,39 @@ impl Op {
     fn overlaps(&self, within: &RangeInclusive<Millis>) -> bool {
         self.asked <= *within.end() && *within.start() <= self.till()
     }
+}
+
+/// When the ledger let a process wait for long, or the process was not heard of for as long. A server asks its ledger for
+/// something several times a second.
+fn slow_times(ops: &[Op]) -> HashMap<Process, Vec<RangeInclusive<Millis>>> {
+    let long = millis(LEASE) / 2;
+    let mut slow: HashMap<Process, Vec<RangeInclusive<Millis>>> = HashMap::new();
+    let mut heard: HashMap<Process, Vec<Millis>> = HashMap::new();
+    for op in ops {
+        if op.till().saturating_sub(op.asked) >= long {
+            slow.entry(op.by).or_default().push(op.asked..=op.till());
+        }
+        heard
+            .entry(op.by)
+            .or_default()
+            .extend([op.asked, op.till()]);
+    }
+    for (process, mut moments) in heard {
+        moments.sort_unstable();
+        for pair in moments.windows(2) {
+            if let [one, next] = pair
+                && next - one >= long
+            {
+                slow.entry(process).or_default().push(*one..=*next);
+            }
+        }
+        // Before it was first heard of, and after it was last.
+        if let (Some(first), Some(last)) = (moments.first(), moments.last()) {
+            let unheard = [0..=*first, *last..=Millis::MAX];
+            slow.entry(process).or_default().extend(unheard);
+        }
+    }
+    slow
 }
 
 /// Each process's clock: right at first, then as it was set, until it ended. A setting takes effect between its two moments.

@@ -47,12 +47,16 @@ impl fmt::Display for Cause {
 /// A chain of causes is never longer: a round that was given up for a step whose run was withdrawn with its own round.
 const DEPTH: u32 = 6;
 
+/// So many operations are asked for a reason at most. Where a row has hundreds of owners there is none to be found.
+const PATIENCE: u32 = 400;
+
 type Found = Result<Cause, String>;
 
 impl Evidence<'_> {
     /// What is behind the *unknown* that a call got.
     pub(crate) fn cause(&self, call: &Call) -> Found {
         let heard = self.ops_during(call.flow, call.to, call.from..=call.till);
+        self.patience.set(PATIENCE);
         self.among(call.flow, &heard, DEPTH).unwrap_or_else(|| {
             Err(format!(
                 "nothing that {} heard of its rows in that time makes it unknown",
@@ -75,9 +79,11 @@ impl Evidence<'_> {
 
     /// What an operation says of why something is unknown, if it says that.
     fn explain(&self, flow: u64, op: &Op, depth: u32) -> Option<Found> {
-        let Some(depth) = depth.checked_sub(1) else {
+        let left = self.patience.get().checked_sub(1);
+        let (Some(depth), Some(left)) = (depth.checked_sub(1), left) else {
             return Some(Err("its causes go round in a circle".to_owned()));
         };
+        self.patience.set(left);
         match (&op.question, op.answer()?) {
             (
                 Question::Claim { .. }
@@ -302,22 +308,12 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether a process may have come too late with its signs of life through no fault of its own: the ledger let it wait
-    /// for long, or it was not heard of at all for as long. A server asks its ledger for something several times a second.
+    /// Whether a process may have come too late with its signs of life through no fault of its own.
     fn was_slow(&self, by: Process, from: Millis, till: Millis) -> bool {
-        let long = millis(LEASE) / 2;
-        let ops = self.ops_by(by);
-        let waited = ops.iter().any(|op| {
-            op.asked <= till && from <= op.till() && op.till().min(till) >= op.asked + long
-        });
-        let mut heard: Vec<Millis> = ops.iter().flat_map(|op| [op.asked, op.till()]).collect();
-        heard.extend([from, till]);
-        heard.retain(|at| (from..=till).contains(at));
-        heard.sort_unstable();
-        let silent = heard
-            .windows(2)
-            .any(|pair| matches!(pair, [one, next] if next - one >= long));
-        waited || silent
+        self.slow_times(by).iter().any(|time| {
+            let (begin, end) = (from.max(*time.start()), till.min(*time.end()));
+            end.saturating_sub(begin) >= millis(LEASE) / 2
+        })
     }
 }
 
