@@ -24,8 +24,9 @@ const LONG: u32 = 4_000;
 /// How many are little.
 const LITTLE: u32 = 500;
 
-/// From how many pages on the writer does it however many are left, so that the log has an end: 256 MiB.
-const TOO_LONG: u32 = 65_536;
+/// From how many pages on the writer does it however many are left, so that the log has an end where the thread cannot keep
+/// up with the writes: 64 MiB.
+const TOO_LONG: u32 = 16_384;
 
 /// What the connection, the writer and the thread tell each other. Pages are counted from the log's beginning.
 #[derive(Debug, Default)]
@@ -124,6 +125,11 @@ impl Checkpoints {
 
 #[cfg(test)]
 impl Checkpoints {
+    /// How long the log was when it was last looked at, in pages, and how often it has begun anew.
+    pub(crate) fn pages_and_turn(&self) -> (u32, u32) {
+        (self.log, self.marks.turn.load(Ordering::Relaxed))
+    }
+
     /// Whether the thread has something to do.
     pub(crate) fn is_busy(&self) -> bool {
         self.marks.busy.load(Ordering::Acquire)

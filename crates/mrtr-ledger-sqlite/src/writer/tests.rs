@@ -416,6 +416,75 @@ fn queries_use_the_order_of_rows() {
     assert!(used.contains("account=? AND bucket>?"), "{used}");
 }
 
+impl Desk {
+    /// Commits outcomes one after the other, so many pages of log in all, and returns the longest that the log has been.
+    fn write(&mut self, pages: u32) -> u32 {
+        let (mut written, mut longest) = (0, 0);
+        while written < pages {
+            let mut claim = self.round(0);
+            claim.key.hash = Token::generate()
+                .unwrap()
+                .as_bytes()
+                .repeat(2)
+                .try_into()
+                .unwrap();
+            assert_eq!(self.claim(&claim).unwrap(), Claimed::First);
+            let settlement = Settlement::Outcome(vec![7; 80_000]);
+            let settle: Work<Settled> =
+                Box::new(move |books| books.settle(&claim.key, &claim.token, &settlement));
+            let settled = self.together(vec![settle]);
+            assert!(matches!(settled[..], [Ok(Settled::Stored)]), "{settled:?}");
+            self.writer.storage.look_after_the_log();
+            longest = longest.max(self.log().0);
+            written += 20;
+        }
+        longest
+    }
+
+    fn log(&self) -> (u32, u32) {
+        let open = self.writer.storage.open.as_ref().unwrap();
+        open.checkpoints.pages_and_turn()
+    }
+}
+
+/// However long something is written without a pause, the log begins anew again and again.
+#[test]
+fn the_log_has_an_end_under_load() {
+    let mut desk = Desk::with(Limits::NONE);
+    // What is durable is not what this is about.
+    desk.sql("PRAGMA synchronous = OFF");
+    let longest = desk.write(30_000);
+    assert!(longest < 16_000, "{longest} pages");
+    assert!(
+        desk.log().1 >= 2,
+        "it has begun anew {} times",
+        desk.log().1
+    );
+}
+
+/// Somebody reads the file and does not end: commits go on, and the log grows. When the reader has gone it begins anew.
+#[test]
+fn a_reader_keeps_the_log_and_nobody_waits() {
+    let mut desk = Desk::with(Limits::NONE);
+    desk.sql("PRAGMA synchronous = OFF");
+    desk.write(100);
+    let reader = Connection::open(desk.folder.path().join("ledger.sqlite")).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM rounds;")
+        .unwrap();
+    let longest = desk.write(9_000);
+    assert!(longest > 8_000, "{longest} pages");
+    assert_eq!(desk.log().1, 0, "the reader needs it");
+    reader.execute_batch("COMMIT").unwrap();
+    for _ in 0..40 {
+        desk.write(1_000);
+        if desk.log().1 > 0 {
+            return;
+        }
+    }
+    panic!("it does not begin anew when the reader has gone");
+}
+
 /// What is counted, as the fields that a metrics layer makes instruments of.
 #[test]
 fn commits_failures_and_purges_are_counted() {
