@@ -25,6 +25,8 @@ const ARROWS: &[(&str, Allowed)] = &[
     ),
     ("mrtr-client", Allowed::These(&["mrtr-protocol"])),
     ("mrtr-testkit", Allowed::AnyCrate),
+    // It drives the rules of the contract, and nothing else of it.
+    ("model", Allowed::These(&["mrtr-state", "mrtr-ledger"])),
     // It builds and starts the others; linking one would make each command wait for its compilation.
     ("xtask", Allowed::These(&[])),
 ];
