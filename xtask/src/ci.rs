@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{chaos, conformance, demo, heading, suite, tidy};
+use crate::{chaos, conformance, demo, heading, model, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("tidy", tidy::run),
     ("test", suite::run),
+    ("model", model),
     ("demo", play),
     ("demo, one guard off at a time", sabotage),
     ("chaos", chaos),
@@ -174,6 +175,11 @@ fn chaos() -> Result<(), Failure> {
 
 fn chaos_sabotage() -> Result<(), Failure> {
     chaos::run(&["--sabotage".to_owned(), "--ledger=sqlite".to_owned()])
+}
+
+/// Every world of the model, and each rule turned.
+fn model() -> Result<(), Failure> {
+    model::run(&[])
 }
 
 /// The official suite, all four legs.

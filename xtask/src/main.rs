@@ -1,6 +1,6 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `chaos`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `chaos`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `chaos`,
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `chaos`, `model`,
 //! `suite` (the command `test`), `postgres` and `ci` start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod bench;
@@ -10,6 +10,7 @@ mod ci;
 mod conformance;
 mod demo;
 mod failure;
+mod model;
 mod mutants;
 mod postgres;
 mod suite;
@@ -35,6 +36,9 @@ cargo xtask COMMAND
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]
                               servers that are killed, stalled and misled while clients retry, fork and replay, and what
                               the effects' own record says of it; `chaos --help` says more
+  model [--json] [--rules] [--scenario NAME].. [--rule NAME]..
+                              the exhaustive model of rounds and steps: every world with all rules in force, then each
+                              rule turned and what breaks by it; `model --help` says more
   test                        unit, integration and doc tests of the whole workspace, then tidy; what needs
                               PostgreSQL gets a server of its own
   mutants [--json] [PACKAGE]..
@@ -63,6 +67,7 @@ enum Action<'a> {
     Conformance(&'a [String]),
     Bench(&'a [String]),
     Chaos(&'a [String]),
+    Model(&'a [String]),
     Mutants(&'a [String]),
     Postgres(&'a [String]),
     Test,
@@ -81,6 +86,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "conformance" => return Ok(Action::Conformance(rest)),
         "bench" => return Ok(Action::Bench(rest)),
         "chaos" => return Ok(Action::Chaos(rest)),
+        "model" => return Ok(Action::Model(rest)),
         "mutants" => return Ok(Action::Mutants(rest)),
         "postgres" => return Ok(Action::Postgres(rest)),
         "test" => Action::Test,
@@ -88,7 +94,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, bench, chaos, mutants, test, postgres, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, bench, chaos, model, mutants, test, postgres, tidy and ci"
             )));
         }
     };
@@ -108,6 +114,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Conformance(args) => conformance::run(args),
         Action::Bench(args) => bench::run(args),
         Action::Chaos(args) => chaos::run(args),
+        Action::Model(args) => model::run(args),
         Action::Mutants(args) => mutants::run(args),
         Action::Postgres(args) => postgres::run(args),
         Action::Test => suite::run(),
