@@ -7,6 +7,7 @@ mod deprecated;
 mod documents;
 mod graph;
 mod layers;
+mod ledger;
 mod manifests;
 mod read;
 mod rust_text;
@@ -210,6 +211,14 @@ const CHECKS: &[Check] = &[
     error(
         "no row of docs/specification.md waits for what is not built yet",
         specification::open,
+    ),
+    error(
+        "docs/ledger.md has each rule of the model, the promise that rests on it, and a test that exists",
+        ledger::rules,
+    ),
+    error(
+        "what docs/ledger.md has beside the model's rules has a reason and a test that exists",
+        ledger::others,
     ),
     error("README.md leads to every guide in docs/", documents::guides),
     error("ARCHITECTURE.md names each crate", documents::architecture),

@@ -181,10 +181,10 @@ pub(super) fn tables<'a>(text: &'a str, first: &str) -> Vec<(Row<'a>, Vec<Row<'a
 }
 
 /// The code of every Rust file, and whether its functions are cases of a public suite.
-struct Sources(Vec<(bool, String)>);
+pub(super) struct Sources(Vec<(bool, String)>);
 
 impl Sources {
-    fn of(workspace: &Workspace) -> Self {
+    pub(super) fn of(workspace: &Workspace) -> Self {
         Self(
             workspace
                 .files
@@ -205,11 +205,13 @@ impl Sources {
                         .any(|text| rust_text::holds_word(code, text))
                 })
             }
-            Named::Test => self
-                .0
-                .iter()
-                .any(|(suite, code)| holds_test(code, name, *suite)),
+            Named::Test => self.have_test(name),
         }
+    }
+
+    pub(super) fn have_test(&self, name: &str) -> bool {
+        let mut sources = self.0.iter();
+        sources.any(|(suite, code)| holds_test(code, name, *suite))
     }
 }
 
@@ -218,11 +220,22 @@ pub(super) fn in_suite(path: &str) -> bool {
     path.ends_with("/suite.rs") || path.contains("/suite/")
 }
 
-/// Whether a source has a function of that name, with a test's attribute in the lines above it or as a suite's case.
+/// What makes tests of the functions that it lists, one for each ledger.
+const LIST: &str = "on_each_ledger! {";
+
+/// Whether a source has a function of that name, with a test's attribute in the lines above it, in a list of tests, or as a
+/// suite's case.
 fn holds_test(code: &str, name: &str, suite: bool) -> bool {
     let declaration = format!("fn {name}");
     if !code.contains(&declaration) {
         return false;
+    }
+    let listed = code.split(LIST).skip(1).any(|list| {
+        let list = list.split('}').next().unwrap_or_default();
+        rust_text::holds_word(list, name)
+    });
+    if listed {
+        return true;
     }
     let lines: Vec<&str> = code.lines().collect();
     lines.iter().enumerate().any(|(at, line)| {
@@ -233,7 +246,7 @@ fn holds_test(code: &str, name: &str, suite: bool) -> bool {
 }
 
 /// The last parts of the paths that stand in backticks: `Form` for `mrtr_server::Form`.
-fn in_backticks(cell: &str) -> Vec<&str> {
+pub(super) fn in_backticks(cell: &str) -> Vec<&str> {
     cell.split('`')
         .skip(1)
         .step_by(2)
@@ -251,6 +264,9 @@ mod tests {
         assert!(holds_test(code, "one", false));
         assert!(!holds_test(code, "two", false));
         assert!(holds_test(code, "two", true));
+        let listed = "on_each_ledger! {\n    three,\n}\nfn three() {}\nfn four() {}\n";
+        assert!(holds_test(listed, "three", false));
+        assert!(!holds_test(listed, "four", false));
         assert!(in_suite("crates/mrtr-ledger/src/suite/claims.rs"));
         assert!(!in_suite("crates/mrtr-ledger/src/claims.rs"));
     }

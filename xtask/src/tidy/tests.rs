@@ -31,7 +31,7 @@ const README: &str = "\
 fn f() {}
 ```
 <!-- readme:end -->
-[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md) [s](docs/specification.md)
+[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md) [s](docs/specification.md) [l](docs/ledger.md)
 
 | Rule | Type | Test |
 |---|---|---|
@@ -54,6 +54,28 @@ const SPECIFICATION: &str = "\
 | Id | Section | Level | Rule | Side | Kept by | Test |
 |---|---|---|---|---|---|---|
 | B-01 | One | REQUIRED | it is asked | client | `asked::it_opens` | `mrtr-client asks::tests::it_asks`, `mrtr-state seal::it_opens` |
+";
+
+const MODEL: &str = "\
+rules! {
+    OneTokenOwns \"one-token-owns\" in FORK for OneRun:
+        \"A token owns it.\"
+    MarkRefuses \"mark-refuses\" in FORK for AtMostOnce:
+        \"A mark refuses.\"
+}
+";
+
+const LEDGER: &str = "\
+# Ledger
+
+| Rule | Switch | Falls | Test |
+|---|---|---|---|
+| A token owns it. | `one-token-owns` | `one-run` | `it_opens` |
+| A mark refuses. | `mark-refuses` | `at-most-once` | `it_opens`, `it_asks` |
+
+| Said | Why it is no switch | Test |
+|---|---|---|
+| It is private | nothing depends on it | `it_opens` |
 ";
 
 const REASONS: &str = "\
@@ -131,6 +153,8 @@ impl Workspace {
             "# Threats\n\n| Promise | How | Test |\n|---|---|---|\n| it is verified | by a seal | `it_opens` |\n",
         );
         workspace.write("docs/specification.md", SPECIFICATION);
+        workspace.write("docs/ledger.md", LEDGER);
+        workspace.write("model/src/turn.rs", MODEL);
         workspace.write(
             "crates/mrtr-client/tests/it/asks.rs",
             "mod tests {\n    #[tokio::test]\n    async fn it_asks() {}\n}\n",
@@ -217,6 +241,7 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
     let server = "crates/mrtr-server/Cargo.toml";
     let lib = "crates/mrtr-client/src/lib.rs";
     let example = "examples/readme/src/main.rs";
+    let page = "docs/ledger.md";
     vec![
         (
             "arrows",
@@ -762,6 +787,80 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
                 "it binds whoever shows it",
                 "open: this is not built yet",
             ),
+        ),
+        (
+            "has each rule of the model",
+            "model/src/turn.rs",
+            1,
+            Workspace::with_file("model/src/turn.rs", "enum Turn {}\n"),
+        ),
+        (
+            "has each rule of the model",
+            "model/src/turn.rs",
+            4,
+            Workspace::with_replaced(
+                page,
+                "| A mark refuses. | `mark-refuses` | `at-most-once` | `it_opens`, `it_asks` |\n",
+                "",
+            ),
+        ),
+        (
+            "has each rule of the model",
+            page,
+            6,
+            Workspace::with_replaced(page, "`mark-refuses`", "`mark-forgives`"),
+        ),
+        (
+            "has each rule of the model",
+            page,
+            6,
+            Workspace::with_replaced(page, "`mark-refuses`", "`one-token-owns`"),
+        ),
+        (
+            "has each rule of the model",
+            page,
+            5,
+            Workspace::with_replaced(page, "`one-run`", "`one-answer`"),
+        ),
+        (
+            "has each rule of the model",
+            page,
+            5,
+            Workspace::with_replaced(page, "A token owns it.", "Nobody owns it."),
+        ),
+        (
+            "has each rule of the model",
+            page,
+            6,
+            Workspace::with_replaced(page, "`it_opens`, `it_asks`", "`it_sings`"),
+        ),
+        (
+            "has each rule of the model",
+            page,
+            3,
+            Workspace::with_replaced(page, "| Falls |", "| Breaks |"),
+        ),
+        (
+            "beside the model's rules",
+            page,
+            10,
+            Workspace::with_replaced(page, "nothing depends on it", "no"),
+        ),
+        (
+            "beside the model's rules",
+            page,
+            10,
+            Workspace::with_replaced(
+                page,
+                "nothing depends on it | `it_opens`",
+                "nothing depends on it | none",
+            ),
+        ),
+        (
+            "beside the model's rules",
+            page,
+            8,
+            Workspace::with_replaced(page, "| Why it is no switch |", "| Why |"),
         ),
         (
             "leads to every guide",
