@@ -37,6 +37,10 @@ impl TransactionalLedger for PostgresLedger {
 
     type Work<'t, O: Send + 'static> = Pin<Box<dyn Future<Output = O> + Send + 't>>;
 
+    fn done<'t, O: Send + 'static>(outcome: O) -> Self::Work<'t, O> {
+        Box::pin(std::future::ready(outcome))
+    }
+
     fn perform<O, R, F, C>(
         &self,
         claim: Claim,

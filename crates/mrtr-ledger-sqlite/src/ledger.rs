@@ -246,6 +246,10 @@ impl TransactionalLedger for SqliteLedger {
     type Tx<'t> = Connection;
     type Work<'t, O: Send + 'static> = O;
 
+    fn done<'t, O: Send + 'static>(outcome: O) -> Self::Work<'t, O> {
+        outcome
+    }
+
     fn perform<O, R, F, C>(
         &self,
         claim: Claim,

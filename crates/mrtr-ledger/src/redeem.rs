@@ -131,6 +131,10 @@ pub async fn redeem(
             Err(_) => attempt += 1,
         }
     };
+    // An attempt without a word may have been granted; that another one is refused (the time is over by now, say) does not undo it.
+    if attempt > 1 && claimed != Claimed::First {
+        drop(ledger.release(key, token).await);
+    }
     Ok(match claimed {
         Claimed::First => Redemption::Redeemed(RedeemedState {
             state,

@@ -22,6 +22,9 @@ pub trait TransactionalLedger: Ledger {
     /// What an effect's closure returns: its outcome, where a database is used without waiting, or a boxed future of it.
     type Work<'t, O: Send + 'static>;
 
+    /// The work of an effect that has nothing to do.
+    fn done<'t, O: Send + 'static>(outcome: O) -> Self::Work<'t, O>;
+
     /// Claims a step, runs its effect and settles it in one transaction.
     ///
     /// `effect` runs if and only if the claim is `First`; `conclude` turns its outcome into what is to be committed and
@@ -29,10 +32,7 @@ pub trait TransactionalLedger: Ledger {
     /// [`Conclusion::Commit`] or [`Conclusion::RollBack`] is settled like any other.
     ///
     /// # Errors
-    /// No word: the transaction may have been committed, or may still be, or never will. Perform the step again with a
-    /// **fresh** token, an effect that does nothing and [`Conclusion::Release`], to learn which, for that waits for what
-    /// is in flight: `Not(Settled)` has the outcome; `Ran` says that it was not committed and never will be. (A claim would
-    /// ask the same, but a crash before its release would leave a step that nobody owns.)
+    /// No word: the transaction may have been committed, or may still be, or never will. [Ask](Self::ask) which.
     fn perform<O, R, F, C>(
         &self,
         claim: Claim,
@@ -44,6 +44,23 @@ pub trait TransactionalLedger: Ledger {
         R: Send + 'static,
         F: for<'t> FnOnce(&'t Self::Tx<'t>) -> Self::Work<'t, O> + Send + 'static,
         C: FnOnce(O) -> (Conclusion, R) + Send + 'static;
+
+    /// Asks what came of a performance that got no word, by performing nothing under a **fresh** token, and waits for what is
+    /// in flight: `First` says that it was not committed and never will be, `Settled` has the outcome. The step is left
+    /// as it was. (A claim would ask the same, but a crash before its release would leave a step that nobody owns.)
+    ///
+    /// # Errors
+    /// No word. Nothing is known.
+    fn ask(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        Box::pin(async move {
+            let nothing = |()| (Conclusion::Release, ());
+            let asked = self.perform(claim, |_| Self::done(()), nothing).await?;
+            Ok(match asked {
+                Performed::Not(claimed) => claimed,
+                Performed::Ran(()) | Performed::Panicked(_) => Claimed::First,
+            })
+        })
+    }
 }
 
 /// How a step that was performed in a transaction ends.

@@ -75,6 +75,18 @@ pub enum BuildError {
         /// The handler: tool, prompt or resource, and its name.
         handler: String,
     },
+    /// A handler takes a `FlowIn<L>`, whose effects are in the database of a ledger of type `L`, and the ledger is another.
+    #[error(
+        "{handler} takes a `FlowIn<{wanted}>`, whose effects are in that ledger's database, and the builder was given a `{given}`: give it the one that the handler acts in with `.ledger(..)`, or take a `DurableFlow`"
+    )]
+    OtherLedger {
+        /// The handler: tool, prompt or resource, and its name.
+        handler: String,
+        /// The type of ledger that it acts in.
+        wanted: &'static str,
+        /// What the builder's ledger calls itself.
+        given: String,
+    },
     /// A handler takes `Changes`, and clients were not told that any are announced.
     #[error(
         "{handler} takes `Changes`, of which clients must know: tell them with `.announces_changes()`"
@@ -388,7 +400,7 @@ impl ServerBuilder {
         let authenticator = self.authenticator.ok_or(BuildError::NoAuthenticator)?;
         let provisions = Provisions {
             codec: self.codec.is_some(),
-            ledger: self.ledger.is_some(),
+            ledger: self.ledger.as_deref(),
             announces: self.announces,
             states: &self.states,
             limits: &self.limits,

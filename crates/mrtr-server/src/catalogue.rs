@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mrtr_ledger::Ledger;
 use mrtr_protocol::discover::{ListChanged, ResourcesCapability};
 use mrtr_protocol::{
     CompletionReference, JsonObject, Prompt as PublishedPrompt, Resource as PublishedResource,
@@ -62,7 +63,7 @@ pub(crate) struct Found<'c> {
 /// What the builder has for handlers.
 pub(crate) struct Provisions<'b> {
     pub(crate) codec: bool,
-    pub(crate) ledger: bool,
+    pub(crate) ledger: Option<&'b dyn Ledger>,
     pub(crate) announces: bool,
     pub(crate) states: &'b States,
     pub(crate) limits: &'b Limits,

@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use mrtr_ledger::{Ledger, TransactionalLedger};
 use mrtr_protocol::meta::{is_key, is_reserved};
 use mrtr_state::Principal;
 use schemars::JsonSchema;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::completion::Partial;
 use crate::error::ToolError;
 use crate::flow::cell::FlowCell;
-use crate::flow::{DurableFlow, Flow};
+use crate::flow::{DurableFlow, Flow, FlowIn, in_database};
 use crate::meta::Notes;
 use crate::outbox::Link;
 
@@ -53,7 +54,7 @@ use crate::outbox::Link;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
-    note = "take `Args<T>`, `Flow`, `DurableFlow`, `State<T>`, `Caller` or `Meta<T>`, each by value"
+    note = "take `Args<T>`, `Flow`, `DurableFlow`, `FlowIn<L>`, `State<T>`, `Caller` or `Meta<T>`, each by value"
 )]
 pub trait Extract: Sized + Send + 'static {
     /// Says what this needs from the server and from the request.
@@ -75,6 +76,8 @@ pub struct Spec {
     pub(crate) input_schema: Option<Value>,
     pub(crate) needs_codec: bool,
     pub(crate) needs_ledger: bool,
+    /// The ledger that it must be.
+    pub(crate) acts_in: Vec<ActsIn>,
     pub(crate) resumes: bool,
     pub(crate) sends: bool,
     pub(crate) logs: bool,
@@ -85,6 +88,13 @@ pub struct Spec {
     pub(crate) meta_keys: Vec<&'static str>,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) faults: Vec<String>,
+}
+
+/// A ledger's type, and whether a ledger is of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ActsIn {
+    pub(crate) name: &'static str,
+    pub(crate) is: fn(&dyn Ledger) -> bool,
 }
 
 impl Spec {
@@ -294,6 +304,24 @@ impl Extract for DurableFlow {
             .filter(|cell| cell.durable.is_some())
             .cloned()
             .map(DurableFlow::new)
+            .ok_or(ExtractError::Missing("a ledger"))
+    }
+}
+
+impl<L: TransactionalLedger> Extract for FlowIn<L> {
+    fn describe(spec: &mut Spec) {
+        DurableFlow::describe(spec);
+        spec.acts_in.push(ActsIn {
+            name: type_name::<L>(),
+            is: in_database::is::<L>,
+        });
+    }
+
+    fn extract(call: &mut Call<'_>) -> Result<Self, ExtractError> {
+        call.cell
+            .filter(|cell| cell.durable.is_some())
+            .cloned()
+            .map(FlowIn::new)
             .ok_or(ExtractError::Missing("a ledger"))
     }
 }

@@ -5,6 +5,7 @@
 //! happened, and a release, because the same retry could not claim again otherwise.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use mrtr_ledger::{
@@ -36,11 +37,25 @@ impl Pauses {
     }
 }
 
-/// Claims; repeats an unanswered claim with its own token, which answers `First` again if it was granted.
-pub(crate) async fn claim(ledger: &Arc<dyn Ledger>, claim: Claim) -> Result<Claimed, LedgerError> {
-    let claimed = insist("claim", || ledger.claim(claim.clone())).await;
+/// Claims; repeats an unanswered claim with its own token, which answers `First` again if it was granted. One that was granted without
+/// a word and is refused when it is repeated (the time is over by now, say) is given back first: nothing has run.
+pub(crate) async fn claim(
+    ledger: &Arc<dyn Ledger>,
+    tasks: &TaskTracker,
+    claim: Claim,
+) -> Result<Claimed, LedgerError> {
+    let attempts = AtomicU32::new(0);
+    let claimed = insist("claim", || {
+        attempts.fetch_add(1, Ordering::Relaxed);
+        ledger.claim(claim.clone())
+    })
+    .await;
     metrics::claimed(claim.kind, &claimed);
-    claimed
+    let claimed = claimed?;
+    if claimed != Claimed::First && attempts.into_inner() > 1 {
+        drop(release(ledger, tasks, claim.key, claim.token).await);
+    }
+    Ok(claimed)
 }
 
 /// Writes a note; one that was written without a word is found there by the repetition.
@@ -61,7 +76,7 @@ pub(crate) async fn look_up(
 }
 
 /// Asks until there is an answer, and gives up after a few times.
-async fn insist<'l, T>(
+pub(crate) async fn insist<'l, T>(
     what: &'static str,
     operation: impl Fn() -> LedgerFuture<'l, T>,
 ) -> Result<T, LedgerError> {

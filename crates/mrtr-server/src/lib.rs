@@ -55,7 +55,7 @@ pub use crate::changes::Changes;
 pub use crate::completion::{IntoCompletion, Partial};
 pub use crate::error::ToolError;
 pub use crate::extract::{Args, Call, Caller, Extract, ExtractError, Spec, State};
-pub use crate::flow::{Ask, DurableFlow, Flow};
+pub use crate::flow::{Ask, DurableFlow, Flow, FlowIn};
 pub use crate::form::FormError;
 pub use crate::handler::{ExtractAll, Handler};
 pub use crate::limits::Limits;

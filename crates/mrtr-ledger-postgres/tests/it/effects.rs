@@ -41,6 +41,10 @@ impl Workshop for Shop {
         )
     }
 
+    fn ask(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        self.ledger.ask(claim)
+    }
+
     fn numbers(&self) -> LedgerFuture<'_, Vec<u32>> {
         Box::pin(async { Ok(numbers(&self.place).await) })
     }

@@ -39,6 +39,10 @@ impl Workshop for Shop {
             .perform(claim, effect, move |conclusion| (conclusion, number))
     }
 
+    fn ask(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        self.ledger.ask(claim)
+    }
+
     fn numbers(&self) -> LedgerFuture<'_, Vec<u32>> {
         Box::pin(async { Ok(numbers(&Connection::open(&self.file).unwrap())) })
     }

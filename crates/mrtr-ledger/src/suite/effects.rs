@@ -34,6 +34,7 @@ macro_rules! __effects_suite_cases {
             the_same_token_goes_on,
             an_outcome_counts_like_any_other,
             the_row_of_a_failed_effect_counts,
+            asking_tells_what_came_of_a_step_and_leaves_it,
             one_of_many_has_an_effect,
         }
     };
@@ -73,6 +74,9 @@ pub trait Workshop: Send + Sync + 'static {
 
     /// Performs a step whose effect adds this number to the table, ends so, and returns the number.
     fn perform(&self, claim: Claim, number: u32, end: End) -> LedgerFuture<'_, Performed<u32>>;
+
+    /// [Asks](crate::TransactionalLedger::ask) what came of a step.
+    fn ask(&self, claim: Claim) -> LedgerFuture<'_, Claimed>;
 
     /// The numbers in the table, read outside of any effect, in their order.
     fn numbers(&self) -> LedgerFuture<'_, Vec<u32>>;
@@ -353,6 +357,28 @@ pub async fn the_row_of_a_failed_effect_counts(bench: &Effects) {
     let (_, steps) = place.desk.count().await;
     assert!(steps <= 3, "{steps} rows, and three are the limit");
     assert!(place.numbers().await.is_empty());
+}
+
+/// Whatever came of it; and a step of which nothing came is as free as before.
+pub async fn asking_tells_what_came_of_a_step_and_leaves_it(bench: &Effects) {
+    let place = bench.place(Limits::default()).await;
+    let step = place.desk.step(1);
+    let ask = async |step: &Claim| {
+        let asked = place.workshop.ask(step.retry()).await;
+        asked.expect("word on a step")
+    };
+    for _ in 0..2 {
+        assert_eq!(ask(&step).await, Claimed::First);
+        assert_eq!(place.desk.lookup(&step).await, Found::Absent);
+    }
+    let performed = place.perform(&step, 1, commit(b"sent")).await;
+    assert!(ran(&performed, 1), "{performed:?}");
+    assert_eq!(ask(&step).await, settled(b"sent"));
+    assert_eq!(ask(&step.forked()).await, Claimed::Conflict);
+    let owned = place.desk.own(place.desk.step(2)).await;
+    assert!(is_in_progress(&ask(&owned).await));
+    assert_eq!(place.desk.settle(&owned, b"done").await, Settled::Stored);
+    assert_eq!(place.numbers().await, [1]);
 }
 
 /// As for claims, with the effects' own table as the witness.

@@ -111,6 +111,16 @@ impl Workshop for Paper {
         })
     }
 
+    fn ask(&self, claim: Claim) -> LedgerFuture<'_, Claimed> {
+        Box::pin(async move {
+            let end = End::Conclude(Conclusion::Release);
+            Ok(match self.perform(claim, 0, end).await? {
+                Performed::Not(claimed) => claimed,
+                _ => Claimed::First,
+            })
+        })
+    }
+
     fn numbers(&self) -> LedgerFuture<'_, Vec<u32>> {
         Box::pin(async { Ok(self.numbers.lock().unwrap().clone()) })
     }

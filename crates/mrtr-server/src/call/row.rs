@@ -46,8 +46,13 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// What is known of the round, without claiming it; `None` when nothing is.
+    /// What is known of the round, without claiming it; `None` when nothing is. Nothing has run for this request.
     pub(super) async fn look_up(&self) -> Option<Reply> {
+        self.look_up_or(NO_WORD).await
+    }
+
+    /// The same; without a word from the ledger it is this that is said.
+    async fn look_up_or(&self, no_word: &str) -> Option<Reply> {
         match self
             .durability
             .ledger
@@ -58,7 +63,7 @@ impl<'a> Row<'a> {
             Ok(found) => Some(self.found(found)),
             Err(error) => {
                 tracing::error!(%error, "no word from the ledger on a look-up");
-                Some(Reply::unavailable(NO_WORD))
+                Some(Reply::unavailable(no_word))
             }
         }
     }
@@ -134,7 +139,7 @@ impl<'a> Row<'a> {
         match ledgering::settle(ledger, &self.inner.tasks, self.key, token, settlement).await {
             Ok(Settled::Stored) => reply,
             // The row was withdrawn meanwhile, and somebody was told so.
-            Ok(Settled::Refused) => match self.look_up().await {
+            Ok(Settled::Refused) => match self.look_up_or(UNTOLD).await {
                 Some(found) => found,
                 None => Reply::unknown("this run was given up while it ran"),
             },
@@ -145,6 +150,8 @@ impl<'a> Row<'a> {
         }
     }
 }
+
+const UNTOLD: &str = "This run was given up while it ran, and the replay ledger did not say what became of the call.";
 
 /// The round that a run owns. Dropped before it is over, because the task that held it was lost, it is abandoned at once: nobody waits
 /// for a lease to lapse that nobody renews.

@@ -4,6 +4,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use jsonschema::Validator;
+use mrtr_ledger::Ledger;
 use mrtr_protocol::{CacheScope, JsonObject, ParamHeaders, PromptArgument};
 use serde_json::Value;
 
@@ -58,11 +59,7 @@ impl Named<'_> {
                 handler: self.in_words(),
             });
         }
-        if spec.needs_ledger && !provisions.ledger {
-            return Err(BuildError::NoLedger {
-                handler: self.in_words(),
-            });
-        }
+        self.check_ledger(&spec, provisions)?;
         if spec.completes {
             return Err(
                 self.fault("it takes `Partial`, which the handlers of completions alone are given")
@@ -164,7 +161,7 @@ impl Named<'_> {
                 "it takes no `Flow`, so that no retry comes to it: leave out `{choice}`"
             )));
         }
-        if !provisions.ledger {
+        if provisions.ledger.is_none() {
             return Err(self.fault(format_args!(
                 "nothing is kept of retries without a ledger: give the builder one with `.ledger(..)`, or leave out `{choice}`"
             )));
@@ -200,6 +197,25 @@ impl Named<'_> {
             )));
         }
         Ok(headers)
+    }
+
+    fn check_ledger(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {
+        let Some(ledger) = provisions.ledger else {
+            return match spec.needs_ledger {
+                true => Err(BuildError::NoLedger {
+                    handler: self.in_words(),
+                }),
+                false => Ok(()),
+            };
+        };
+        match spec.acts_in.iter().find(|wanted| !(wanted.is)(ledger)) {
+            None => Ok(()),
+            Some(wanted) => Err(BuildError::OtherLedger {
+                handler: self.in_words(),
+                wanted: wanted.name,
+                given: name_of(ledger),
+            }),
+        }
     }
 
     fn check_given(&self, spec: &Spec, provisions: &Provisions<'_>) -> Result<(), BuildError> {
@@ -298,4 +314,14 @@ fn takes_text(property: &Value) -> bool {
             .iter()
             .any(|keyword| property.get(keyword).is_some()),
     }
+}
+
+/// What a ledger calls itself: its `Debug` up to what it shows of itself.
+fn name_of(ledger: &dyn Ledger) -> String {
+    let shown = format!("{ledger:?}");
+    let end = shown.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    shown
+        .get(..end.unwrap_or(shown.len()))
+        .unwrap_or_default()
+        .to_owned()
 }

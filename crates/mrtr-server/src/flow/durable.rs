@@ -86,7 +86,7 @@ impl Steps {
         self.list().taken.clone()
     }
 
-    fn take(&self, step: &str) {
+    pub(crate) fn take(&self, step: &str) {
         self.list().taken.push(step.to_owned());
     }
 }
@@ -162,7 +162,12 @@ impl Durable {
         let row = self.row(step);
         let claim = match self.claim_of(&row) {
             Ok(claim) => claim,
-            Err(end) => return Begun::Ended(end),
+            Err(end) => {
+                return match self.settled_before(&row, end).await {
+                    Ok(outcome) => Begun::Before(outcome),
+                    Err(end) => Begun::Ended(end),
+                };
+            }
         };
         match self.claim(claim).await {
             Ok(grant) => {
@@ -194,7 +199,7 @@ impl Durable {
             token: claim.token,
         };
         self.tasks.spawn(async move {
-            let granted = match ledgering::claim(&ledger, claim).await {
+            let granted = match ledgering::claim(&ledger, &tasks, claim).await {
                 // Whoever does not take it, because they have gone or never look, drops it.
                 Ok(Claimed::First) => Ok(Grant {
                     ledger,
@@ -231,6 +236,22 @@ impl Durable {
             Claimed::Full => Err(End::LedgerUnavailable),
             // `Conflict` cannot be: flow, principal and request are bound to the state. If it is, nothing is certain.
             _ => Err(self.unknown(row)),
+        }
+    }
+
+    /// No step begins any more; one that was settled before, in another round or run, is still there, and a call that was cancelled
+    /// names it.
+    pub(crate) async fn settled_before(&self, row: &StepRow, end: End) -> Result<StepOutcome, End> {
+        if !matches!(end, End::Cancelled) {
+            return Err(end);
+        }
+        match self
+            .ledger
+            .lookup(Kind::Step, row.key, row.fingerprint)
+            .await
+        {
+            Ok(Found::Settled(stored)) => self.kept(row, stored),
+            _ => Err(end),
         }
     }
 

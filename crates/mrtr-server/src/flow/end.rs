@@ -49,6 +49,10 @@ pub(crate) enum End {
     StepUnknown { step: String },
     /// This step took effect, but its value could not be kept.
     StepLost { step: String, why: String },
+    /// This step's outcome is too large to be kept, and its effect was taken back.
+    StepTooLarge { step: String, bytes: usize },
+    /// The ledger has not said whether it committed a step that was performed in it. It knows.
+    StepUnheard,
     /// The round that this run serves was withdrawn while it ran.
     RoundWithdrawn,
     /// The flow's lifetime ended before this step.

@@ -7,11 +7,13 @@
 //! | `run` | the runtime that polls a body until it is done, asks, or is over |
 //! | `journal` | what travels in the sealed state |
 //! | `durable`, `outcome` | steps, and how their outcomes are kept |
+//! | `in_database` | steps whose effect is in the ledger's own database |
 //! | `end` | why a call ends without its body |
 
 pub(crate) mod cell;
 pub(crate) mod durable;
 pub(crate) mod end;
+pub(crate) mod in_database;
 pub(crate) mod journal;
 pub(crate) mod outcome;
 pub(crate) mod run;
@@ -37,6 +39,7 @@ pub use self::ask::Ask;
 use self::cell::{FlowCell, Key, Namespace};
 use self::durable::{Begun, StepOutcome};
 use self::end::{End, Name};
+pub use self::in_database::FlowIn;
 use crate::error::ToolError;
 use crate::page::{Pages, Visit, VisitError};
 use crate::question::{Answer, PageVisit, Question, QuestionError};
@@ -265,7 +268,7 @@ impl DurableFlow {
         };
         let busy = cell.busy();
         let acted = match durable.begin(step).await {
-            Begun::Before(outcome) => read_outcome(step, outcome),
+            Begun::Before(outcome) => read_outcome("once", step, outcome),
             Begun::Run(running) => {
                 let outcome = cell.inside(async move { effect().await }).await;
                 running.finish(outcome.map_err(Into::into)).await
@@ -285,6 +288,7 @@ impl DurableFlow {
 
 /// What a step that ran before hands to this run.
 fn read_outcome<T: DeserializeOwned>(
+    what: &'static str,
     step: &str,
     outcome: StepOutcome,
 ) -> Result<Result<T, ToolError>, End> {
@@ -294,7 +298,7 @@ fn read_outcome<T: DeserializeOwned>(
                 .map(Ok)
                 .map_err(|error| End::Value {
                     name: Name {
-                        what: "once",
+                        what,
                         key: step.to_owned(),
                     },
                     error,

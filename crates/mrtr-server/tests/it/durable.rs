@@ -1081,3 +1081,113 @@ async fn steps_of_earlier_turns_are_named_when_a_later_one_fails() {
         "{message}"
     );
 }
+
+/// An attempt was granted without a word, and the next one comes too late: nothing has run, and nothing is left in the way.
+#[tokio::test]
+async fn what_was_granted_without_a_word_is_given_back_when_the_repetition_is_refused() {
+    // Of a round.
+    let (bank, ledger) = tapped(|builder| builder);
+    let state = bank.open().await;
+    ledger.claims.set(Mode::LosesItsWord);
+    ledger.claims.after(1, Mode::Speaks);
+    ledger.claim_takes.store(30, Ordering::SeqCst);
+    let (sent, call) = (bank.clone(), Call::retry(&state));
+    let begun = ledger.claims_begun.load(Ordering::SeqCst);
+    let retried = tokio::spawn(async move { sent.send(&call).await });
+    while ledger.claims_begun.load(Ordering::SeqCst) < begun + 2 {
+        tokio::task::yield_now().await;
+    }
+    bank.advance(Duration::from_secs(600));
+    let reply = retried.await.unwrap();
+    assert_eq!(reply.reason(), Some("expired"), "{reply:?}");
+    assert_eq!(
+        ledger.inner.rows().await.unwrap().rounds,
+        1,
+        "it was granted"
+    );
+
+    // Of a step, whose flow ends in between.
+    let counter = Counter::default();
+    let (bank, ledger) = tapped(|builder| {
+        builder.state(counter.clone()).tool(tool(
+            "t",
+            async |flow: DurableFlow, State(counter): State<Counter>| {
+                flow.once("step", async || Ok::<_, ToolError>(counter.up()))
+                    .await
+                    .map(|n| n.to_string())
+            },
+        ))
+    });
+    ledger.claims.set(Mode::LosesItsWord);
+    ledger.claims.after(1, Mode::Speaks);
+    let sent = bank.clone();
+    let called = tokio::spawn(async move { sent.send(&first()).await });
+    while ledger.claims_begun.load(Ordering::SeqCst) < 1 {
+        tokio::task::yield_now().await;
+    }
+    bank.advance(Duration::from_secs(3600));
+    let reply = called.await.unwrap();
+    assert_eq!(
+        reply.body["result"]["isError"], true,
+        "no state was sent that could be bad: {reply:?}"
+    );
+    assert!(
+        reply
+            .text()
+            .contains("its time was over before the next step"),
+        "{reply:?}"
+    );
+    assert_eq!(
+        (counter.get(), ledger.inner.rows().await.unwrap().steps),
+        (0, 1)
+    );
+}
+
+#[tokio::test]
+async fn who_is_cancelled_learns_of_steps_of_earlier_rounds_too() {
+    let (door, counter) = (Door::default(), Counter::default());
+    let bank = Bank::with(|builder| {
+        builder
+            .state(door.clone())
+            .state(counter.clone())
+            .tool(tool(
+                "t",
+                async |flow: DurableFlow,
+                       State(door): State<Door>,
+                       State(counter): State<Counter>| {
+                    let _ = flow.ask("p", confirm()).await;
+                    let cut_off = flow.ask("q", confirm());
+                    if counter.get() == 0 {
+                        flow.once("first", async || Ok::<_, ToolError>(counter.up()))
+                            .await?;
+                        let _ = cut_off.await;
+                        return Ok("not reached in this run");
+                    }
+                    let _ = cut_off.await;
+                    door.reached.notify_one();
+                    door.open.notified().await;
+                    flow.once("first", async || Ok::<_, ToolError>(counter.up()))
+                        .await?;
+                    flow.once("second", async || Ok::<_, ToolError>(counter.up()))
+                        .await?;
+                    Ok::<_, ToolError>("done")
+                },
+            ))
+    });
+    let one = bank.send(&first()).await;
+    let two = bank.send(&retry(&one, "p")).await;
+    assert_eq!((two.asks(), counter.get()), (vec!["q"], 1), "{two:?}");
+    let (gone, call) = (bank.clone(), retry(&two, "q"));
+    let connection = tokio::spawn(async move { gone.send(&call).await });
+    door.reached.notified().await;
+    connection.abort();
+    assert!(connection.await.unwrap_err().is_cancelled());
+    door.open.notify_one();
+    bank.server.settled().await;
+    let again = bank.send(&retry(&two, "q")).await;
+    assert!(
+        again.is_replayed() && again.text().contains("Steps that were taken: first."),
+        "{again:?}"
+    );
+    assert_eq!(counter.get(), 1);
+}

@@ -17,6 +17,7 @@ mod crash;
 mod durable;
 mod earlier;
 mod flow;
+mod in_database;
 mod listing;
 mod lists;
 mod log;

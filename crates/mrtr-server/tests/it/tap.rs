@@ -17,11 +17,12 @@ use crate::bank::Bank;
 pub(crate) fn tapped(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> (Bank, Arc<Tap>) {
     let mut tap = None;
     let clock = Bank::new().clock;
-    let bank = Bank::with(|builder| {
+    let mut bank = Bank::with(|builder| {
         let ledger = Tap::new(clock.clone());
         tap = Some(Arc::clone(&ledger));
-        change(builder.clock(clock).ledger(ledger))
+        change(builder.clock(clock.clone()).ledger(ledger))
     });
+    bank.clock = clock;
     (bank, tap.unwrap())
 }
 

@@ -167,6 +167,10 @@ impl<L: TransactionalLedger> TransactionalLedger for Sabotaged<L> {
     type Tx<'t> = L::Tx<'t>;
     type Work<'t, O: Send + 'static> = L::Work<'t, O>;
 
+    fn done<'t, O: Send + 'static>(outcome: O) -> Self::Work<'t, O> {
+        L::done(outcome)
+    }
+
     fn perform<O, R, F, C>(
         &self,
         mut claim: Claim,

@@ -145,7 +145,7 @@ async fn case_075_the_claimed_round_alone_keeps_it_single() {
     }
 }
 
-/// Four servers with a connection each; that many *processes* share a file is `case_076` of `mrtr-ledger-sqlite`.
+/// Four servers with a connection each; servers that are processes of their own race in `crash::races`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn case_076_four_servers_on_one_file() {
     let directory = tempfile::tempdir().unwrap();

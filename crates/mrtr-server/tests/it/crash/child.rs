@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use mrtr_ledger::Ledger;
 use mrtr_ledger_postgres::PostgresLedger;
+use mrtr_ledger_postgres::tokio_postgres::{self, NoTls};
 use mrtr_ledger_sqlite::SqliteLedger;
-use mrtr_server::{Answer, Args, DurableFlow, Form, ServerBuilder, State, ToolError, tool};
+use mrtr_ledger_sqlite::rusqlite;
+use mrtr_server::{Answer, Args, DurableFlow, FlowIn, Form, ServerBuilder, State, ToolError, tool};
 use mrtr_state::Timestamp;
 use mrtr_testkit::ManualClock;
 use schemars::JsonSchema;
@@ -49,27 +51,52 @@ async fn child() {
         .unwrap();
     let clock = ManualClock::at(Timestamp::from_millis(T0 + seconds * 1000));
     let fate = Fate(std::env::var(POINT).ok());
-    let ledger = std::env::var(LEDGER).unwrap();
+    let place = std::env::var(LEDGER).unwrap();
     match std::env::var(POSTGRES) {
         Ok(connection) => {
             let ledger = PostgresLedger::builder(connection.parse().unwrap())
-                .schema(ledger)
+                .schema(&place)
                 .test_clock(Arc::new(clock.clone()));
-            serve(ledger.open().await.unwrap(), clock, fate).await;
+            let ledger = ledger.open().await.unwrap();
+            let table = PostgresTable::create(&connection, &place).await;
+            serve(ledger, clock, fate, |builder| {
+                builder
+                    .state(table)
+                    .tool(tool("pay_in", pay_in_postgres))
+                    .tool(tool("pay_in_again", pay_in_postgres).run_again())
+            })
+            .await;
         }
         Err(_) => {
-            let ledger = SqliteLedger::builder(ledger).clock(Arc::new(clock.clone()));
-            serve(ledger.open().unwrap(), clock, fate).await;
+            let ledger = SqliteLedger::builder(place).clock(Arc::new(clock.clone()));
+            let ledger = ledger.open().unwrap();
+            let create = "CREATE TABLE IF NOT EXISTS payments (payer TEXT NOT NULL) STRICT";
+            ledger
+                .transact(|db| db.execute_batch(create))
+                .await
+                .unwrap()
+                .unwrap();
+            serve(ledger, clock, fate, |builder| {
+                builder
+                    .tool(tool("pay_in", pay_in_sqlite))
+                    .tool(tool("pay_in_again", pay_in_sqlite).run_again())
+            })
+            .await;
         }
     }
 }
 
-async fn serve<L: Ledger>(ledger: L, clock: ManualClock, fate: Fate) {
+async fn serve<L: Ledger>(
+    ledger: L,
+    clock: ManualClock,
+    fate: Fate,
+    with: impl FnOnce(ServerBuilder) -> ServerBuilder,
+) {
     let effects = PathBuf::from(std::env::var_os(EFFECTS).unwrap());
     let ledger = Arc::new(Fatal::new(ledger, fate.clone()));
     let gate = Gate::default();
     let bank = Bank::with(|builder| {
-        tools(builder)
+        with(tools(builder))
             .clock(clock.clone())
             .ledger(Arc::clone(&ledger))
             .state(Book(effects.into()))
@@ -221,6 +248,73 @@ async fn pay_again(
         .once("mail", async || Ok::<_, ToolError>(book.mail()?))
         .await?;
     Ok(format!("paid by {payment} for {clerk}, mail by {mail}"))
+}
+
+/// Pays in the ledger's own file.
+async fn pay_in_sqlite(
+    _: Args<Payment>,
+    flow: FlowIn<Fatal<SqliteLedger>>,
+    State(fate): State<Fate>,
+) -> Result<String, ToolError> {
+    if !confirmed(&flow).await {
+        return Ok("not paid".into());
+    }
+    let payment = flow
+        .once_in("pay", move |db| {
+            fate.at(BEFORE_EFFECT);
+            let process = std::process::id().to_string();
+            db.execute("INSERT INTO payments VALUES (?1)", [&process])?;
+            fate.at(AFTER_EFFECT);
+            Ok::<_, rusqlite::Error>(process)
+        })
+        .await?;
+    Ok(format!("paid by {payment}"))
+}
+
+/// The table of payments in PostgreSQL: the ledger's place has one of its own.
+#[derive(Clone, Debug)]
+struct PostgresTable(String);
+
+impl PostgresTable {
+    async fn create(connection: &str, place: &str) -> Self {
+        let (client, connection) = tokio_postgres::connect(connection, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let table = payments_table(place);
+        let create =
+            format!("CREATE TABLE IF NOT EXISTS {table} (number SERIAL, payer TEXT NOT NULL)");
+        client.batch_execute(&create).await.unwrap();
+        Self(table)
+    }
+}
+
+/// The name of that table.
+pub(crate) fn payments_table(place: &str) -> String {
+    format!("payments_{place}")
+}
+
+/// Pays in the ledger's own database.
+async fn pay_in_postgres(
+    _: Args<Payment>,
+    flow: FlowIn<Fatal<PostgresLedger>>,
+    State(fate): State<Fate>,
+    State(PostgresTable(table)): State<PostgresTable>,
+) -> Result<String, ToolError> {
+    if !confirmed(&flow).await {
+        return Ok("not paid".into());
+    }
+    let payment = flow
+        .once_in("pay", move |db| {
+            Box::pin(async move {
+                fate.at(BEFORE_EFFECT);
+                let process = std::process::id().to_string();
+                let insert = format!("INSERT INTO {table} (payer) VALUES ($1)");
+                db.execute(&insert, &[&process]).await?;
+                fate.at(AFTER_EFFECT);
+                Ok::<_, tokio_postgres::Error>(process)
+            })
+        })
+        .await?;
+    Ok(format!("paid by {payment}"))
 }
 
 /// Pays, asks again, and sends a mail.

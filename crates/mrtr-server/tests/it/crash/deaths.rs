@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::points::{
     AFTER_EFFECT, AFTER_MEMO, AFTER_ROUND_CLAIM, AFTER_ROUND_SETTLING, AFTER_STEP_CLAIM,
-    AFTER_STEP_SETTLING, BEFORE_EFFECT, BEFORE_MEMO, BEFORE_ROUND_CLAIM, BEFORE_ROUND_SETTLING,
-    BEFORE_STEP_CLAIM, BEFORE_STEP_SETTLING,
+    AFTER_STEP_SETTLING, AFTER_TRANSACTION, BEFORE_COMMIT, BEFORE_EFFECT, BEFORE_MEMO,
+    BEFORE_ROUND_CLAIM, BEFORE_ROUND_SETTLING, BEFORE_STEP_CLAIM, BEFORE_STEP_SETTLING,
+    BEFORE_TRANSACTION,
 };
 use super::process::{Place, Rows, Store};
 use super::{
@@ -27,6 +28,8 @@ on_each_ledger! {
     case_088_what_runs_again_repeats_no_step,
     case_088_what_runs_again_leaves_a_step_in_doubt,
     case_088_what_runs_again_has_the_same_ends,
+    case_088_what_acts_in_the_database_is_done_or_not,
+    case_088_what_acts_in_the_database_and_runs_again_is_done_exactly_once,
 }
 
 /// A process that has died at a point of its retry, and what was left.
@@ -115,7 +118,12 @@ impl Death {
 
     /// A tool that says so runs again in a new process, once nobody can be running it any more, and goes on where it was.
     /// `by` is what it says then, from that process's name; what is paid and sent in all is as `payments` says.
-    fn runs_again(&self, by: impl Fn(&str) -> String, payments: impl Fn(&str) -> [String; 2]) {
+    fn runs_again(
+        &self,
+        by: impl Fn(&str) -> String,
+        payments: impl Fn(&str) -> Vec<String>,
+        rows: Rows,
+    ) {
         let call = retry(self.tool, &self.state);
         let mut process = self.place.start();
         let (by, payments) = (by(&process.name()), payments(&process.name()));
@@ -124,8 +132,8 @@ impl Death {
         process.pass(LEASE_IS_OVER);
         cannot_be_forked(&process, self.tool, &self.state);
         is_paid_by(&process.send(&call), &by);
-        let payments = payments.each_ref().map(String::as_str);
-        self.is_over(&by, &payments, [1, 1, 2, 2, 1]);
+        let payments: Vec<&str> = payments.iter().map(String::as_str).collect();
+        self.is_over(&by, &payments, rows);
         new_flows_work(&process);
     }
 }
@@ -220,7 +228,8 @@ fn case_088_what_runs_again_goes_on_where_it_died(store: Store) {
                 let (payer, clerk) = (pays(alive), clerk(alive));
                 format!("{payer} for {clerk}, mail by {alive}")
             },
-            |alive| [pays(alive), format!("mail {alive}")],
+            |alive| vec![pays(alive), format!("mail {alive}")],
+            [1, 1, 2, 2, 1],
         );
     }
 }
@@ -231,7 +240,8 @@ fn case_088_what_runs_again_repeats_no_step(store: Store) {
     let dead = &death.dead;
     death.runs_again(
         |_| format!("{dead} for {dead}, mail by {dead}"),
-        |_| [dead.clone(), format!("mail {dead}")],
+        |_| vec![dead.clone(), format!("mail {dead}")],
+        [1, 1, 2, 2, 1],
     );
 }
 
@@ -260,4 +270,43 @@ fn case_088_what_runs_again_has_the_same_ends(store: Store) {
     let by = format!("{name} for {name}, mail by {name}");
     is_paid_by(&process.send(&retry("pay_again", &death.state)), &by);
     death.is_over(&by, &[&name, &mail], [1, 1, 2, 2, 1]);
+}
+
+/// With `once_in` the step is never in doubt: it is settled with its effect, or neither is there. Its round is, all the same.
+fn case_088_what_acts_in_the_database_is_done_or_not(store: Store) {
+    for (point, payments, rows) in [
+        (BEFORE_TRANSACTION, 0, [1, 0, 0, 0, 0]),
+        (BEFORE_EFFECT, 0, [1, 0, 0, 0, 0]),
+        (AFTER_EFFECT, 0, [1, 0, 0, 0, 0]),
+        (BEFORE_COMMIT, 0, [1, 0, 0, 0, 0]),
+        (AFTER_TRANSACTION, 1, [1, 0, 1, 1, 0]),
+        (BEFORE_ROUND_SETTLING, 1, [1, 0, 1, 1, 0]),
+    ] {
+        Death::of(store, "pay_in", point, payments).is_unknown_for_ever(rows);
+    }
+    let death = Death::of(store, "pay_in", AFTER_ROUND_SETTLING, 1);
+    death.is_over(&death.dead, &[&death.dead], [1, 1, 1, 1, 0]);
+}
+
+/// With `once_in` and `run_again` nothing is unknown, wherever the process dies: it is paid exactly once.
+fn case_088_what_acts_in_the_database_and_runs_again_is_done_exactly_once(store: Store) {
+    for (point, payments) in [
+        (AFTER_ROUND_CLAIM, 0),
+        (BEFORE_TRANSACTION, 0),
+        (BEFORE_EFFECT, 0),
+        (AFTER_EFFECT, 0),
+        (BEFORE_COMMIT, 0),
+        (AFTER_TRANSACTION, 1),
+        (BEFORE_ROUND_SETTLING, 1),
+    ] {
+        let death = Death::of(store, "pay_in_again", point, payments);
+        let payer = |alive: &str| match payments {
+            0 => alive.to_owned(),
+            _ => death.dead.clone(),
+        };
+        death.runs_again(payer, |alive| vec![payer(alive)], [1, 1, 1, 1, 0]);
+    }
+    Death::of(store, "pay_in_again", BEFORE_ROUND_CLAIM, 0).runs();
+    let death = Death::of(store, "pay_in_again", AFTER_ROUND_SETTLING, 1);
+    death.is_over(&death.dead, &[&death.dead], [1, 1, 1, 1, 0]);
 }

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use mrtr_ledger::{
-    Claim, Claimed, Fingerprint, Found, Kept, Kind, Ledger, LedgerFuture, Note, Purged, RowKey,
-    Rows, Settled, Settlement, Token,
+    Claim, Claimed, Conclusion, Fingerprint, Found, Kept, Kind, Ledger, LedgerFuture, Note,
+    Performed, Purged, RowKey, Rows, Settled, Settlement, Token, TransactionalLedger,
 };
 use mrtr_state::Epoch;
 
@@ -20,6 +20,9 @@ pub(crate) const BEFORE_STEP_CLAIM: &str = "before the step's claim";
 pub(crate) const AFTER_STEP_CLAIM: &str = "after the step's claim";
 pub(crate) const BEFORE_EFFECT: &str = "before the effect";
 pub(crate) const AFTER_EFFECT: &str = "after the effect";
+pub(crate) const BEFORE_TRANSACTION: &str = "before the step's transaction";
+pub(crate) const BEFORE_COMMIT: &str = "before the step's commit";
+pub(crate) const AFTER_TRANSACTION: &str = "after the step's transaction";
 pub(crate) const BEFORE_STEP_SETTLING: &str = "before the step's settling";
 pub(crate) const AFTER_STEP_SETTLING: &str = "after the step's settling";
 pub(crate) const BEFORE_ROUND_SETTLING: &str = "before the round's settling";
@@ -134,5 +137,36 @@ impl<L: Ledger> Ledger for Fatal<L> {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl<L: TransactionalLedger> TransactionalLedger for Fatal<L> {
+    type Tx<'t> = L::Tx<'t>;
+    type Work<'t, O: Send + 'static> = L::Work<'t, O>;
+
+    fn done<'t, O: Send + 'static>(outcome: O) -> Self::Work<'t, O> {
+        L::done(outcome)
+    }
+
+    fn perform<O, R, F, C>(
+        &self,
+        claim: Claim,
+        effect: F,
+        conclude: C,
+    ) -> LedgerFuture<'_, Performed<R>>
+    where
+        O: Send + 'static,
+        R: Send + 'static,
+        F: for<'t> FnOnce(&'t Self::Tx<'t>) -> Self::Work<'t, O> + Send + 'static,
+        C: FnOnce(O) -> (Conclusion, R) + Send + 'static,
+    {
+        let fate = self.fate.clone();
+        let conclude = move |outcome| {
+            let conclusion = conclude(outcome);
+            fate.at(BEFORE_COMMIT);
+            conclusion
+        };
+        let performed = self.inner.perform(claim, effect, conclude);
+        Box::pin(self.fate.around("the step's transaction", performed))
     }
 }

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use mrtr_ledger_postgres::tokio_postgres::{self, NoTls};
+use mrtr_ledger_sqlite::rusqlite;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::child::{EFFECTS, LEDGER, POINT, POSTGRES, SECONDS};
+use super::child::{EFFECTS, LEDGER, POINT, POSTGRES, SECONDS, payments_table};
 use crate::bank::{Call, Reply};
 
 /// How long an answer may take that does not depend on anybody.
@@ -144,7 +146,38 @@ impl Place {
     /// Who made which payment, and sent which mail, by the record of effects alone.
     pub(crate) fn payments(&self) -> Vec<String> {
         let book = std::fs::read_to_string(self.effects()).unwrap_or_default();
-        book.lines().map(str::to_owned).collect()
+        let mut payments: Vec<String> = book.lines().map(str::to_owned).collect();
+        payments.extend(match self.store {
+            Store::Sqlite => self.payments_in_sqlite(),
+            Store::Postgres(connection) => self.payments_in_postgres(connection),
+        });
+        payments
+    }
+
+    /// What was paid in the ledger's own file.
+    fn payments_in_sqlite(&self) -> Vec<String> {
+        let db = rusqlite::Connection::open(&self.ledger).unwrap();
+        let mut select = db
+            .prepare("SELECT payer FROM payments ORDER BY rowid")
+            .unwrap();
+        let payers = select.query_map([], |row| row.get(0)).unwrap();
+        payers.map(Result::unwrap).collect()
+    }
+
+    /// What was paid in the ledger's own database.
+    fn payments_in_postgres(&self, connection: &str) -> Vec<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(connection, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let table = payments_table(&self.ledger);
+            let select = format!("SELECT payer FROM {table} ORDER BY number");
+            let rows = client.query(&select, &[]).await.unwrap();
+            rows.iter().map(|row| row.get(0)).collect()
+        })
     }
 
     fn effects(&self) -> PathBuf {
