@@ -280,8 +280,11 @@ impl PostgresTable {
         let (client, connection) = tokio_postgres::connect(connection, NoTls).await.unwrap();
         tokio::spawn(connection);
         let table = payments_table(place);
-        let create =
-            format!("CREATE TABLE IF NOT EXISTS {table} (number SERIAL, payer TEXT NOT NULL)");
+        // Two at once would both find none: `IF NOT EXISTS` takes no lock of its own.
+        let create = format!(
+            "BEGIN; SELECT pg_advisory_xact_lock(88); \
+             CREATE TABLE IF NOT EXISTS {table} (number SERIAL, payer TEXT NOT NULL); COMMIT"
+        );
         client.batch_execute(&create).await.unwrap();
         Self(table)
     }
