@@ -23,10 +23,12 @@ pub(crate) enum Tool {
     Hasty,
     /// Asks, keeps a price, takes two steps with it; may run again after a crash, and panics now and then in between.
     Again,
+    /// The same over two rounds, with its steps in the ledger's own database.
+    Book,
 }
 
 impl Tool {
-    pub(crate) const ALL: [Tool; 7] = [
+    pub(crate) const ALL: [Tool; 8] = [
         Tool::Pay,
         Tool::Pair,
         Tool::Stages,
@@ -34,6 +36,7 @@ impl Tool {
         Tool::Eager,
         Tool::Hasty,
         Tool::Again,
+        Tool::Book,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -45,12 +48,13 @@ impl Tool {
             Tool::Eager => "eager",
             Tool::Hasty => "hasty",
             Tool::Again => "again",
+            Tool::Book => "book",
         }
     }
 
     /// Whether a lost run of it may be taken over.
     pub(crate) fn runs_again(self) -> bool {
-        matches!(self, Tool::Again)
+        matches!(self, Tool::Again | Tool::Book)
     }
 }
 
@@ -77,7 +81,7 @@ pub(crate) struct Arguments {
     pub(crate) patience: u32,
     /// How many bytes `quote` keeps besides, so that its journal is too large to be carried.
     pub(crate) ballast: u32,
-    /// Of a hundred runs of `again`, how many panic.
+    /// Of a hundred runs of `again` and `book`, how many panic.
     pub(crate) panics: u8,
 }
 

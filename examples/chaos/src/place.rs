@@ -27,6 +27,14 @@ impl Place {
         }
     }
 
+    /// The table beside the ledger's own.
+    pub(crate) fn table(&self) -> String {
+        match self {
+            Self::Sqlite(_) => "booked".to_owned(),
+            Self::Postgres { schema, .. } => format!("{schema}.booked"),
+        }
+    }
+
     /// The flags that say so.
     pub(crate) fn to_flags(&self) -> Vec<String> {
         match self {

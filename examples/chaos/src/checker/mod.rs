@@ -47,6 +47,9 @@ pub(crate) enum Promise {
     OneOwner,
     /// An unknown outcome has a crash, a lapsed lease, a lost word or a cut-off body behind it.
     UnknownForAReason,
+    /// Where effect and outcome are one transaction, and a lost run may be taken over, nothing is unknown while its state
+    /// lives.
+    Certain,
     /// Every other refusal has its reason too.
     JustRefusal,
     /// Nothing else comes.
@@ -62,6 +65,7 @@ impl fmt::Display for Promise {
             Promise::OneAnswer => "a state is good for one answer",
             Promise::OneOwner => "one run owns a row",
             Promise::UnknownForAReason => "unknown for a reason",
+            Promise::Certain => "nothing unknown in one transaction",
             Promise::JustRefusal => "refused for a reason",
             Promise::NoSurprise => "no surprises",
         })

@@ -67,6 +67,10 @@ fn judge(evidence: &Evidence<'_>, call: &Call, findings: &mut Findings) -> Judge
         }
         Got::Refused { code, reason, .. } => match (code, reason.as_deref()) {
             (1001, None) => in_progress(evidence, call),
+            (1002, None) if !may_be_uncertain(evidence, call) => Err((
+                Promise::Certain,
+                "its state lives, and its steps are transactions",
+            )),
             (1002, None) => match evidence.cause(call) {
                 Ok(cause) => {
                     findings.unknown(cause);
@@ -86,6 +90,17 @@ fn judge(evidence: &Evidence<'_>, call: &Call, findings: &mut Findings) -> Judge
             _ => no_surprise(true, "an error that nothing here should cause"),
         },
     }
+}
+
+/// Whether an outcome may be unknown at all: not where a lost run is taken over and no step can be in doubt, for as long as
+/// the state lives.
+fn may_be_uncertain(evidence: &Evidence<'_>, call: &Call) -> bool {
+    let Sent::Retry(state, _) = call.sent else {
+        return true;
+    };
+    evidence.tool(call.flow) != Some(Tool::Book)
+        || evidence.may_have_expired(state, call.to, call.from, call.till)
+        || was_rotated(evidence, call)
 }
 
 fn in_progress(evidence: &Evidence<'_>, call: &Call) -> Judged {

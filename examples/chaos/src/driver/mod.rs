@@ -122,7 +122,7 @@ pub(crate) async fn run(run: Run, on: &On) -> Result<History, Failure> {
         interrupted = interrupted() => Err(interrupted),
     };
     let history = match outcome {
-        Ok(()) => gather(&target, folder.path()).await,
+        Ok(()) => gather(&target, &place, folder.path()).await,
         Err(failure) => Err(failure),
     };
     // Whoever still runs would go on writing into the folder.
@@ -171,9 +171,10 @@ async fn play(run: Run, target: &Target) -> Result<(), Failure> {
 }
 
 /// What clients, faults and servers wrote down.
-async fn gather(target: &Target, folder: &Path) -> Result<History, Failure> {
+async fn gather(target: &Target, place: &Place, folder: &Path) -> Result<History, Failure> {
     let mut history = target.seen.take();
     history.rows_left = target.store.rows().await?;
+    history.effects = target.store.booked(place).await?;
     let started = history
         .incidents
         .iter()

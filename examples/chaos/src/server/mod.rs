@@ -5,7 +5,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`tools`] | the tools |
-//! | [`record`] | the effects' own record |
+//! | [`record`], [`shelf`] | the effects' own record, and a table for those in the ledger's database |
 //! | [`clock`] | the clock that can be set |
 //! | [`tap`] | what the ledger is asked and answers, written down |
 //! | [`sabotage`], [`marks`] | ledgers that break a promise |
@@ -14,6 +14,7 @@ pub(crate) mod clock;
 pub(crate) mod marks;
 pub(crate) mod record;
 pub(crate) mod sabotage;
+pub(crate) mod shelf;
 pub(crate) mod tap;
 pub(crate) mod tools;
 
@@ -43,6 +44,7 @@ use crate::server::clock::OffsetClock;
 use crate::server::marks::Marks;
 use crate::server::record::Book;
 use crate::server::sabotage::{HurriedClock, Sabotage, Sabotaged};
+use crate::server::shelf::Shelf;
 use crate::server::tap::{Tapped, Trace};
 use crate::terms::{FLOW_LIFETIME, LEASE, LIFETIME, RETENTION, SHUTDOWN, SKEW, WAIT};
 use crate::trace::{Lines, Process};
@@ -152,14 +154,14 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     }
 }
 
-async fn serve<L: Ledger>(options: &Options, clock: OffsetClock, ledger: L) -> Result<(), Failure> {
+async fn serve<L: Shelf>(options: &Options, clock: OffsetClock, ledger: L) -> Result<(), Failure> {
     let Options {
         process, folder, ..
     } = options;
     let lines = Lines::append_to(&ledger_file(folder, *process))?;
     let trace = Arc::new(Trace::new(lines));
     let lines = Lines::append_to(&effects_file(folder, *process))?;
-    let book = Book::new(lines, Arc::clone(&trace), *process);
+    let book = Book::new(lines, Arc::clone(&trace), *process, &options.place.table());
     let ledger = Arc::new(Tapped::new(ledger, trace));
 
     let purging = Arc::clone(&ledger);
@@ -188,7 +190,7 @@ async fn serve<L: Ledger>(options: &Options, clock: OffsetClock, ledger: L) -> R
             limits.skew = SKEW;
             limits.shutdown = SHUTDOWN;
         });
-    let server = tools::all(builder, book).build()?;
+    let server = tools::all::<Tapped<L>>(builder, book).build()?;
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     say(&format!(

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::server::shelf::Entry;
 use crate::server::tap::Trace;
 use crate::trace::{self, Effect, Line, Lines, Process};
 
@@ -13,6 +14,8 @@ pub(crate) struct Book {
     lines: Arc<Lines>,
     trace: Arc<Trace>,
     process: Process,
+    /// Where effects are written that are steps in the ledger's own database.
+    table: Arc<str>,
     count: Arc<AtomicU64>,
 }
 
@@ -26,33 +29,42 @@ pub(crate) struct Order {
 }
 
 impl Book {
-    pub(crate) fn new(lines: Lines, trace: Arc<Trace>, process: Process) -> Self {
+    pub(crate) fn new(lines: Lines, trace: Arc<Trace>, process: Process, table: &str) -> Self {
         Self {
             lines: Arc::new(lines),
             trace,
             process,
+            table: table.into(),
             count: Arc::default(),
         }
     }
 
-    /// The name of a new effect.
-    pub(crate) fn entry(&self) -> String {
+    /// An effect that is about to happen, under a name that no other has.
+    fn effect(&self, order: Order) -> Effect {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        format!("{}-{number}", self.process)
+        Effect {
+            flow: order.flow,
+            step: order.step.to_owned(),
+            entry: format!("{}-{number}", self.process),
+            pick: order.pick,
+            price: order.price,
+            at: trace::now(),
+        }
+    }
+
+    /// An effect that is to be written in the ledger's own database.
+    pub(crate) fn entry(&self, order: Order) -> Entry {
+        Entry {
+            table: self.table.as_ref().to_owned(),
+            effect: self.effect(order),
+        }
     }
 
     /// An effect: it has happened once it is on the disk, and its name is returned. Once begun it is carried through, also
     /// when nobody waits for it any more.
     pub(crate) async fn perform(&self, order: Order) -> io::Result<String> {
-        let (lines, entry) = (Arc::clone(&self.lines), self.entry());
-        let effect = Effect {
-            flow: order.flow,
-            step: order.step.to_owned(),
-            entry: entry.clone(),
-            pick: order.pick,
-            price: order.price,
-            at: trace::now(),
-        };
+        let (lines, effect) = (Arc::clone(&self.lines), self.effect(order));
+        let entry = effect.entry.clone();
         tokio::task::spawn_blocking(move || lines.write_through(&effect))
             .await
             .map_err(io::Error::other)??;

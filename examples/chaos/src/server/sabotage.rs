@@ -13,6 +13,7 @@ use mrtr_state::{Clock, Epoch, Timestamp};
 
 use crate::server::clock::OffsetClock;
 use crate::server::marks::Marks;
+use crate::server::shelf::{Entry, Shelf};
 use crate::terms::RETENTION;
 
 /// Which promise is broken.
@@ -189,6 +190,17 @@ impl<L: TransactionalLedger> TransactionalLedger for Sabotaged<L> {
             claim.under_round = None;
         }
         self.inner.perform(claim, effect, conclude)
+    }
+}
+
+impl<L: Shelf> Shelf for Sabotaged<L> {
+    type Error = L::Error;
+
+    fn write<'t>(
+        tx: &'t Self::Tx<'t>,
+        entry: Entry,
+    ) -> Self::Work<'t, Result<String, Self::Error>> {
+        L::write(tx, entry)
     }
 }
 

@@ -14,6 +14,7 @@ use mrtr_ledger::{
 };
 use mrtr_state::Epoch;
 
+use crate::server::shelf::{Entry, Shelf};
 use crate::trace::{self, Answer, Kind, Line, Lines, Question, RowId, TokenId};
 
 /// Where it is written.
@@ -222,6 +223,17 @@ impl<L: TransactionalLedger> TransactionalLedger for Tapped<L> {
             Performed::Not(why) => claimed(why),
             Performed::Panicked(_) => Answer::Panicked,
         })
+    }
+}
+
+impl<L: Shelf> Shelf for Tapped<L> {
+    type Error = L::Error;
+
+    fn write<'t>(
+        tx: &'t Self::Tx<'t>,
+        entry: Entry,
+    ) -> Self::Work<'t, Result<String, Self::Error>> {
+        L::write(tx, entry)
     }
 }
 

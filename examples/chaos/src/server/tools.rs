@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use mrtr_server::{Answer, Args, DurableFlow, Form, ServerBuilder, State, ToolError, tool};
+use mrtr_server::{Answer, Args, DurableFlow, FlowIn, Form, ServerBuilder, State, ToolError, tool};
 use tokio::time::{sleep, timeout};
 
 use crate::catalogue::{Arguments, Choice, Said, Tool};
 use crate::server::record::{Book, Order};
+use crate::server::shelf::Shelf;
 
 /// What is noted in place of a step where a body panics.
 pub(crate) const PANIC: &str = "(panic)";
 
 /// Puts the tools on a server.
-pub(crate) fn all(server: ServerBuilder, book: Book) -> ServerBuilder {
+pub(crate) fn all<L: Shelf>(server: ServerBuilder, book: Book) -> ServerBuilder {
     let server = server.state(book);
     Tool::ALL.into_iter().fold(server, |server, which| {
         let name = which.name();
@@ -24,6 +25,7 @@ pub(crate) fn all(server: ServerBuilder, book: Book) -> ServerBuilder {
             Tool::Eager => tool(name, eager),
             Tool::Hasty => tool(name, hasty),
             Tool::Again => tool(name, again).run_again(),
+            Tool::Book => tool(name, booked::<L>).run_again(),
         })
     })
 }
@@ -144,6 +146,26 @@ async fn again(
     Ok(body.said.to_text())
 }
 
+async fn booked<L: Shelf>(
+    Args(call): Args<Arguments>,
+    flow: FlowIn<L>,
+    State(book): State<Book>,
+) -> Result<String, ToolError> {
+    let mut body = Body::new(call, &flow, &book);
+    if body.asks("first").await {
+        let price = flow.memo("price", async || fastrand::u32(..)).await;
+        body.said.price = Some(price);
+        body.works().await;
+        body.takes_in(&flow, "reserve").await?;
+        body.panics_or_not()?;
+        if body.asks("second").await {
+            body.works().await;
+            body.takes_in(&flow, "charge").await?;
+        }
+    }
+    Ok(body.said.to_text())
+}
+
 /// A body that runs: what it was called with, and what it can say so far.
 struct Body<'a> {
     call: Arguments,
@@ -187,6 +209,27 @@ impl<'a> Body<'a> {
         pause(self.call.before).await;
     }
 
+    /// A step in the ledger's own database.
+    async fn takes_in<L: Shelf>(
+        &mut self,
+        flow: &FlowIn<L>,
+        step: &'static str,
+    ) -> Result<(), ToolError> {
+        let entry = self.book.entry(self.order(step));
+        let entry = flow.once_in(step, move |tx| L::write(tx, entry)).await?;
+        self.said.steps.insert(step.to_owned(), entry);
+        Ok(())
+    }
+
+    fn order(&self, step: &'static str) -> Order {
+        Order {
+            flow: self.call.flow,
+            step,
+            pick: self.said.pick,
+            price: self.said.price,
+        }
+    }
+
     async fn takes(&mut self, step: &'static str) -> Result<(), ToolError> {
         self.step(step, false).await
     }
@@ -196,15 +239,10 @@ impl<'a> Body<'a> {
     }
 
     async fn step(&mut self, step: &'static str, fails: bool) -> Result<(), ToolError> {
+        let order = self.order(step);
         let Self {
             call, book, said, ..
         } = &*self;
-        let order = Order {
-            flow: call.flow,
-            step,
-            pick: said.pick,
-            price: said.price,
-        };
         let entry = self
             .flow
             .once(step, async || {

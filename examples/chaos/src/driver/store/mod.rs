@@ -12,7 +12,7 @@ use crate::driver::store::postgres::Postgres;
 use crate::driver::store::sqlite::Sqlite;
 use crate::history::{Recorder, What};
 use crate::place::Place;
-use crate::trace;
+use crate::trace::{self, Effect};
 
 /// How long the driver's own operations wait: no fault lasts that long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,12 +27,22 @@ pub(crate) enum Store {
 impl Store {
     /// Creates it.
     pub(crate) async fn create(place: &Place) -> Result<Self, Failure> {
+        let table = place.table();
         Ok(match place {
-            Place::Sqlite(file) => Self::Sqlite(Sqlite::create(file)?),
+            Place::Sqlite(file) => Self::Sqlite(Sqlite::create(file, &table).await?),
             Place::Postgres { connection, schema } => {
-                Self::Postgres(Box::new(Postgres::create(connection, schema).await?))
+                let postgres = Postgres::create(connection, schema, &table).await?;
+                Self::Postgres(Box::new(postgres))
             }
         })
+    }
+
+    /// The effects that were steps in its database.
+    pub(crate) async fn booked(&self, place: &Place) -> Result<Vec<Effect>, Failure> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.booked(&place.table()).await,
+            Self::Postgres(postgres) => postgres.booked(&place.table()).await,
+        }
     }
 
     fn ledger(&self) -> &dyn Ledger {

@@ -8,6 +8,8 @@ use tokio::time::sleep;
 
 use super::PATIENCE;
 use crate::driver::Failure;
+use crate::server::shelf::COLUMNS;
+use crate::trace::Effect;
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
@@ -17,7 +19,11 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(super) async fn create(connection: &str, schema: &str) -> Result<Self, Failure> {
+    pub(super) async fn create(
+        connection: &str,
+        schema: &str,
+        table: &str,
+    ) -> Result<Self, Failure> {
         let config: Config = connection.parse()?;
         let ledger = PostgresLedger::builder(config.clone())
             .schema(schema)
@@ -25,11 +31,36 @@ impl Postgres {
             .wait(PATIENCE)
             .open()
             .await?;
-        Ok(Self {
+        let postgres = Self {
             config,
             schema: schema.to_owned(),
             ledger,
-        })
+        };
+        let create = format!("CREATE TABLE {table} {COLUMNS}");
+        postgres.client().await?.batch_execute(&create).await?;
+        Ok(postgres)
+    }
+
+    /// What steps have written.
+    pub(super) async fn booked(&self, table: &str) -> Result<Vec<Effect>, Failure> {
+        let query = format!("SELECT * FROM {table}");
+        let rows = self.client().await?.query(&query, &[]).await?;
+        rows.iter()
+            .map(|row| {
+                let number = |at: usize| -> Result<Option<u32>, Failure> {
+                    let number: Option<i64> = row.try_get(at)?;
+                    Ok(number.map(u32::try_from).transpose()?)
+                };
+                Ok(Effect {
+                    flow: row.try_get::<_, i64>(0)?.cast_unsigned(),
+                    step: row.try_get(1)?,
+                    entry: row.try_get(2)?,
+                    pick: number(3)?,
+                    price: number(4)?,
+                    at: row.try_get::<_, i64>(5)?.cast_unsigned(),
+                })
+            })
+            .collect()
     }
 
     async fn client(&self) -> Result<Client, Failure> {

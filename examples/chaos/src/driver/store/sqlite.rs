@@ -9,6 +9,8 @@ use tokio::time::sleep;
 
 use super::PATIENCE;
 use crate::driver::Failure;
+use crate::server::shelf::COLUMNS;
+use crate::trace::Effect;
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -17,12 +19,37 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(super) fn create(file: &Path) -> Result<Self, Failure> {
+    pub(super) async fn create(file: &Path, table: &str) -> Result<Self, Failure> {
         let ledger = SqliteLedger::builder(file).wait(PATIENCE).open()?;
+        let create = format!("CREATE TABLE {table} {COLUMNS}");
+        ledger
+            .transact(move |db| db.execute_batch(&create))
+            .await??;
         Ok(Self {
             file: file.to_owned(),
             ledger,
         })
+    }
+
+    /// What steps have written.
+    pub(super) async fn booked(&self, table: &str) -> Result<Vec<Effect>, Failure> {
+        let (file, query) = (self.file.clone(), format!("SELECT * FROM {table}"));
+        let effects = tokio::task::spawn_blocking(move || {
+            let connection = Connection::open(file)?;
+            let mut query = connection.prepare(&query)?;
+            let rows = query.query_map([], |row| {
+                Ok(Effect {
+                    flow: row.get::<_, i64>(0)?.cast_unsigned(),
+                    step: row.get(1)?,
+                    entry: row.get(2)?,
+                    pick: row.get(3)?,
+                    price: row.get(4)?,
+                    at: row.get::<_, i64>(5)?.cast_unsigned(),
+                })
+            })?;
+            rows.collect::<Result<Vec<_>, rusqlite::Error>>()
+        });
+        Ok(effects.await??)
     }
 
     /// Holds the lock of writers.
