@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mrtr_ledger::{Ledger as _, Rows};
 use mrtr_ledger_sqlite::SqliteLedger;
+use mrtr_ledger_sqlite::rusqlite::{Connection, OpenFlags};
 use serde::Deserialize;
 use stage::record::{Entry, Record};
 use tempfile::TempDir;
@@ -183,7 +184,10 @@ impl Plan {
 
     /// What the example recorded of its effects.
     pub(crate) fn record(&self) -> Result<Vec<Entry>, Fault> {
-        Ok(Record::read(self.path(Record::FILE))?)
+        match self.example {
+            "expenses" => book(&self.path("ledger.sqlite")),
+            _ => Ok(Record::read(self.path(Record::FILE))?),
+        }
     }
 }
 
@@ -244,6 +248,21 @@ async fn announced(
         .strip_prefix(prefix)
         .map(str::to_owned)
         .ok_or_else(|| Fault(format!("said {line:?} instead of {prefix:?}")))
+}
+
+/// The book of `expenses`, which is a table in its ledger's file; read beside the server that writes it.
+fn book(ledger: &Path) -> Result<Vec<Entry>, Fault> {
+    let book = Connection::open_with_flags(ledger, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mut entries = book.prepare("SELECT entry, amount, memo FROM book ORDER BY entry")?;
+    let entries = entries.query_map([], |row| {
+        let (entry, amount, memo): (i64, f64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Entry {
+            entry: entry.unsigned_abs(),
+            kind: "expense".into(),
+            value: serde_json::json!({ "amount": amount, "memo": memo }),
+        })
+    })?;
+    Ok(entries.collect::<Result<_, _>>()?)
 }
 
 /// What a ledger file holds, counted beside the server that writes it.

@@ -1,7 +1,8 @@
 //! A tool that asks a person above a limit, and submits once.
 //!
 //! Up to 100 there is one request and no question. Above, the first request comes back with a question and a sealed state;
-//! the retry with the answer submits. Whatever is repeated or lost on the way, `once` keeps it to one entry in the book.
+//! the retry with the answer submits. The book is a table in the ledger's own file, and `once_in` puts the entry and the record that it
+//! was made into one transaction: whatever is repeated, lost or killed on the way, there is one entry, and nobody is left in doubt.
 //!
 //! ```sh
 //! cargo run -p expenses -- --listen 127.0.0.1:3001
@@ -17,16 +18,22 @@
 //! The retry is the same request with another id and, in its params, the `requestState` that came back and
 //! `"inputResponses":{"confirm":{"action":"accept","content":{"ok":true}}}`.
 
-use std::io;
+mod book;
+#[cfg(test)]
+mod tests;
+
 use std::process::ExitCode;
 
-use mrtr_server::{Answer, Args, DurableFlow, Form, State, ToolError, ToolResult, tool};
+use mrtr_ledger_sqlite::SqliteLedger;
+use mrtr_server::{Answer, Args, FlowIn, Form, Tool, ToolError, ToolResult, tool};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use stage::DefaultLedger;
-use stage::record::Record;
+use serde::Deserialize;
+use stage::arguments::Arguments;
+use stage::{DefaultLedger, Prepared, StartError};
 
-#[derive(Deserialize, Serialize, JsonSchema)]
+const NAME: &str = "expenses";
+
+#[derive(Deserialize, JsonSchema)]
 struct Expense {
     /// In euros.
     #[schemars(range(min = 0.0))]
@@ -41,20 +48,9 @@ struct Confirm {
     ok: bool,
 }
 
-/// The book of expenses.
-#[derive(Clone)]
-struct Book(Record);
-
-impl Book {
-    async fn append(&self, expense: &Expense) -> io::Result<u64> {
-        self.0.append("expense", expense).await
-    }
-}
-
 async fn submit_expense(
     Args(e): Args<Expense>,
-    flow: DurableFlow,
-    State(book): State<Book>,
+    flow: FlowIn<SqliteLedger>,
 ) -> Result<ToolResult, ToolError> {
     if e.amount > 100.0 {
         // The whole request is in the question: the person sees what they agree to, and an answer counts for nothing else.
@@ -66,18 +62,40 @@ async fn submit_expense(
             Answer::Cancel => return Ok("Nothing was submitted. Ask again later if it is still needed.".into()),
         }
     }
-    let entry = flow.once("submit", async || book.append(&e).await).await?;
+    let entry = flow
+        .once_in("submit", move |db| book::append(db, &e))
+        .await?;
     Ok(format!("Submitted as entry {entry}.").into())
+}
+
+/// All that the body does is ask and `once_in`, so it may run again after a crash: a crash leaves nothing in doubt.
+fn submit_expense_tool() -> Tool {
+    tool("submit_expense", submit_expense)
+        .run_again()
+        .title("Submit an expense")
+        .description("Submits an expense. Above 100 a person confirms it.")
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    stage::run("expenses", DefaultLedger::Sqlite, |server, data| {
-        Ok(server.state(Book(data.record()?)).tool(
-            tool("submit_expense", submit_expense)
-                .title("Submit an expense")
-                .description("Submits an expense. Above 100 a person confirms it."),
-        ))
-    })
-    .await
+    stage::exit_code(NAME, serve().await)
+}
+
+async fn serve() -> Result<(), StartError> {
+    let Prepared {
+        builder,
+        process,
+        sqlite,
+        ..
+    } = stage::prepare(NAME, DefaultLedger::Sqlite, Arguments::of_this_process())?;
+    if let Some(ledger) = sqlite {
+        book::open(&ledger).await.map_err(StartError::Data)?;
+    }
+    // Without that ledger this refuses, and says what is missing.
+    let server = builder.tool(submit_expense_tool()).build()?;
+    let listener = process.listen().await.map_err(StartError::Listener)?;
+    server
+        .serve(listener, process.ended())
+        .await
+        .map_err(StartError::Listener)
 }

@@ -107,6 +107,7 @@ async fn serve() -> Result<(), StartError> {
         builder,
         data,
         process,
+        ..
     } = stage::prepare(NAME, DefaultLedger::None, arguments)?;
 
     let vault = Vault::open(data.path(Vault::FILE)).map_err(StartError::Data)?;

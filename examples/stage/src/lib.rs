@@ -19,7 +19,9 @@ pub mod record;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use mrtr_ledger_sqlite::SqliteLedger;
 use mrtr_server::{BuildError, Principal, Server, ServerBuilder, StaticTokens};
 
 use crate::arguments::{Arguments, UsageError};
@@ -53,6 +55,7 @@ async fn serve(
         builder,
         data,
         process,
+        ..
     } = prepare(name, ledger, Arguments::of_this_process())?;
     let server = tools(builder, &data).map_err(StartError::Data)?.build()?;
 
@@ -72,6 +75,8 @@ pub struct Prepared {
     pub data: Data,
     /// Where to listen, and what ends it.
     pub process: Process,
+    /// The ledger, where it is SQLite: for an example whose effects are in its file.
+    pub sqlite: Option<Arc<SqliteLedger>>,
 }
 
 /// Reads the flags of [`HELP`] from what an example has left of its command line, and refuses the rest.
@@ -97,11 +102,12 @@ pub fn prepare(
         .audience(audience)
         .authenticator(tokens());
     // A ledger's file is opened here, which blocks; nothing is served yet.
-    let builder = options.equip(builder, ledger, &data)?;
+    let (builder, sqlite) = options.equip(builder, ledger, &data)?;
     Ok(Prepared {
         builder,
         data,
         process,
+        sqlite,
     })
 }
 

@@ -31,6 +31,9 @@ pub enum DefaultLedger {
     None,
 }
 
+/// The ledger, where it is SQLite.
+pub(crate) type Sqlite = Option<Arc<SqliteLedger>>;
+
 /// What the flags say.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -99,13 +102,14 @@ impl Options {
         })
     }
 
-    /// Gives the builder codec, clock, ledger and limits, each without the guards that are to be off.
+    /// Gives the builder codec, clock, ledger and limits, each without the guards that are to be off. Beside it is the ledger where that is
+    /// SQLite, for an example that keeps more in its file.
     pub(crate) fn equip(
         &self,
         builder: ServerBuilder,
         default: DefaultLedger,
         data: &Data,
-    ) -> Result<ServerBuilder, OptionsError> {
+    ) -> Result<(ServerBuilder, Sqlite), OptionsError> {
         let clock: Arc<dyn Clock> = match self.is_off(Guard::Lifetime) {
             true => Arc::new(StoppedClock::new(&SystemClock)),
             false => Arc::new(SystemClock),
@@ -117,7 +121,8 @@ impl Options {
                 None => builder.codec(codec),
             };
         }
-        if let Some(ledger) = self.ledger(default, data, clock)? {
+        let (ledger, sqlite) = self.ledger(default, data, clock)?;
+        if let Some(ledger) = ledger {
             builder = builder.ledger(ledger);
         }
         if let Some(lifetime) = self.lifetime {
@@ -129,7 +134,7 @@ impl Options {
         if self.is_off(Guard::Question) {
             builder = builder.dangerous().ignore_question_digest();
         }
-        Ok(builder)
+        Ok((builder, sqlite))
     }
 
     fn is_off(&self, guard: Guard) -> bool {
@@ -165,22 +170,26 @@ impl Options {
         default: DefaultLedger,
         data: &Data,
         clock: Arc<dyn Clock>,
-    ) -> Result<Option<Arc<dyn Ledger>>, OptionsError> {
+    ) -> Result<(Option<Arc<dyn Ledger>>, Sqlite), OptionsError> {
         let choice = self.ledger.clone().unwrap_or_else(|| match default {
             DefaultLedger::Sqlite => LedgerChoice::Sqlite(data.path("ledger.sqlite")),
             DefaultLedger::None => LedgerChoice::None,
         });
+        let mut sqlite = None;
         let ledger: Arc<dyn Ledger> = match choice {
-            LedgerChoice::None => return Ok(None),
+            LedgerChoice::None => return Ok((None, None)),
             LedgerChoice::Memory => Arc::new(MemoryLedger::new(clock)?),
             LedgerChoice::Sqlite(path) => {
-                Arc::new(SqliteLedger::builder(path).clock(clock).open()?)
+                let ledger = Arc::new(SqliteLedger::builder(path).clock(clock).open()?);
+                sqlite = Some(Arc::clone(&ledger));
+                ledger
             }
         };
-        Ok(Some(match self.is_off(Guard::Ledger) {
+        let ledger = match self.is_off(Guard::Ledger) {
             true => Arc::new(AlwaysFirst::new(ledger)),
             false => ledger,
-        }))
+        };
+        Ok((Some(ledger), sqlite))
     }
 }
 

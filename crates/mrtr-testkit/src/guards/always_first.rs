@@ -13,7 +13,8 @@ use mrtr_state::Epoch;
 /// Takes the guard [`Ledger`](super::Guard::Ledger) off: everybody who claims is the **first**, and nothing is kept.
 ///
 /// Settlements, beats and releases are acknowledged, and a lookup finds no run. Notes, the epoch, the counts, purging and
-/// whether it lasts are the inner ledger's, so that a server takes it in that one's place.
+/// whether it lasts are the inner ledger's, so that a server takes it in that one's place. A step inside the ledger's own database
+/// (`once_in`) is claimed there by the inner ledger, which knows nothing of its round: it is refused.
 #[derive(Clone, Debug)]
 pub struct AlwaysFirst<L>(L);
 
@@ -73,7 +74,8 @@ impl<L: Ledger> Ledger for AlwaysFirst<L> {
         self.0.survives_restart()
     }
 
+    // A handler that acts in the inner ledger's database finds it, and the server starts.
     fn as_any(&self) -> &dyn Any {
-        self
+        self.0.as_any()
     }
 }
