@@ -76,18 +76,17 @@ impl Machine {
         }
     }
 
-    /// State 2 has to be known to a client first. Of those that are the same retry the first that is free is sent: they
-    /// have no other names.
+    /// State 2 has to be known to a client first. Of those that are the same retry, and of which nothing else tells them
+    /// apart, the first is sent: it would come to the same.
     fn can_be_sent(&self, world: &World, call: usize) -> bool {
         let Some(retry) = self.retry(call) else {
             return false;
         };
         let minted = matches!(world.heard.first(), Some(Some(Outcome::Asks(_))));
+        let portrait = world.portrait(call);
         let named = call == ONE_MORE
-            || (0..call).all(|other| {
-                self.retry(other) != Some(retry)
-                    || world.calls.get(other).is_some_and(|it| it.at != At::Unsent)
-            });
+            || (0..call)
+                .all(|other| self.retry(other) != Some(retry) || world.portrait(other) != portrait);
         (retry.state == 0 || minted) && named
     }
 
