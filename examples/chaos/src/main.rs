@@ -154,6 +154,7 @@ async fn play(options: &Options) -> Result<Told, Failure> {
             length,
             tempers: Tempers::WILD,
             calm: driver::CALM,
+            long_one_in: 60,
             sabotage: None,
         };
         let history = driver::run(run, on).await?;
@@ -200,6 +201,8 @@ async fn sabotage(options: &Options) -> Result<Told, Failure> {
                     _ => Tempers::WILD,
                 },
                 calm: Duration::from_secs(3),
+                // Where signs of life are not kept, there must be some.
+                long_one_in: if how == Sabotage::NoBeats { 5 } else { 60 },
                 sabotage: Some(how),
             };
             let findings = checker::check(&driver::run(run, on).await?);

@@ -10,8 +10,11 @@ use crate::history::{Call, Got, Reply, Sent, StateId};
 /// What the framework says instead of a tool's result when a client has gone.
 const CANCELLED: &str = "The call was cancelled when its connection closed";
 
-/// What it says when there is no time left to ask.
-const TOO_LONG: &str = "The tool stopped: the call has been open for too long to ask again";
+/// What it says when there is no time left to ask, or to take a step.
+const TOO_LATE: [&str; 2] = [
+    "The tool stopped: the call has been open for too long to ask again",
+    "The tool stopped: its time was over before the next step",
+];
 
 pub(crate) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
     for (flow, calls) in evidence.flows() {
@@ -80,8 +83,9 @@ fn unspoken(
     is_error: bool,
     findings: &mut Findings,
 ) {
-    let too_long = text.starts_with(TOO_LONG) && evidence.flow_may_be_over(call.flow, call.till);
-    if !is_error || !(text.starts_with(CANCELLED) || too_long) {
+    let says_so = TOO_LATE.iter().any(|words| text.starts_with(words));
+    let too_late = says_so && evidence.flow_may_be_over(call.flow, call.till);
+    if !is_error || !(text.starts_with(CANCELLED) || too_late) {
         let what = format!("a result that no tool gives: {text:?}");
         return findings.broken(Promise::NoSurprise, call.flow, what);
     }

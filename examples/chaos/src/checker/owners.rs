@@ -81,10 +81,13 @@ impl Evidence<'_> {
                 }
             ) && settles.asked <= op.till()
         });
-        let told = self
-            .ops_on(owner.row)
-            .iter()
-            .any(|other| other.answer() == Some(&Answer::Abandoned) && other.asked <= op.till());
-        gave_up || told || self.may_have_lapsed(owner, op)
+        // Whoever took it over, or somebody who found it lapsed before, whether that one heard so or not.
+        let mut finders = self.ops_on(owner.row).iter();
+        gave_up
+            || finders.any(|finder| {
+                finder.asked <= op.till()
+                    && finder.withdraws(owner)
+                    && self.may_have_lapsed(owner, finder)
+            })
     }
 }

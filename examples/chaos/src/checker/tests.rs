@@ -381,6 +381,45 @@ fn a_crash_is_behind_an_unknown_once_the_lease_has_lapsed() {
 }
 
 #[test]
+fn nothing_is_unknown_in_one_transaction_while_its_state_lives() {
+    let book = |offset| {
+        let mut tale = cut_short(LATER);
+        tale.0.errands.get_mut(&FLOW).unwrap().tool = Tool::Book;
+        tale.incident(What::Killed(A), T + 40, T + 41);
+        tale.incident(What::Clock(B, offset), T + 50, T + 51);
+        tale
+    };
+    book(0).breaks(Promise::Certain);
+    // By the clock of whoever says so it lives no more.
+    book(20_000).keeps_every_promise();
+}
+
+#[test]
+fn a_round_is_taken_over_once_somebody_found_it_lapsed_and_did_not_hear_so() {
+    let mut tale = Tale::begin();
+    tale.op(A, claim(ROUND, 10, None), T + 20, Some(Answer::First));
+    tale.incident(What::Clock(B, 5_000), T + 30, T + 31);
+    let lookup = Question::Lookup {
+        kind: Kind::Round,
+        row: ROUND,
+    };
+    tale.op(B, lookup, T + 40, None);
+    tale.incident(What::Killed(B), T + 45, T + 46);
+    let mut again = claim(ROUND, 99, None);
+    if let Question::Claim { again, .. } = &mut again {
+        *again = true;
+    }
+    tale.op(A, again, T + 60, Some(Answer::First));
+    tale.keeps_every_promise();
+
+    // Had its clock been right it would have found nothing.
+    tale.0
+        .incidents
+        .retain(|incident| !matches!(incident.what, What::Clock(..)));
+    tale.breaks(Promise::OneOwner);
+}
+
+#[test]
 fn a_clock_that_was_set_is_behind_an_unknown_if_it_was_set_far_enough() {
     let set = |offset| {
         let mut tale = cut_short(T + 60);

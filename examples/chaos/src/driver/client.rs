@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) wire: Wire,
     pub(crate) seen: Arc<Recorder>,
+    /// Of so many pauses of a body one is longer than a lease.
+    long_one_in: u32,
     closing: AtomicBool,
     /// Calls whose end has not been written down.
     under_way: AtomicUsize,
@@ -55,11 +57,17 @@ enum Led {
 }
 
 impl World {
-    pub(crate) fn new(fleet: Arc<Fleet>, wire: Wire, seen: Arc<Recorder>) -> Self {
+    pub(crate) fn new(
+        fleet: Arc<Fleet>,
+        wire: Wire,
+        seen: Arc<Recorder>,
+        long_one_in: u32,
+    ) -> Self {
         Self {
             fleet,
             wire,
             seen,
+            long_one_in,
             closing: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
             spent: Mutex::default(),
@@ -119,16 +127,20 @@ pub(crate) async fn live(world: Arc<World>, client: u64, mut rng: Rng) {
         if world.is_closing() {
             return;
         }
-        let errand = Arc::new(draw(client * 1_000_000 + number, &mut rng));
+        let errand = Arc::new(draw(
+            client * 1_000_000 + number,
+            world.long_one_in,
+            &mut rng,
+        ));
         world.seen.errand((*errand).clone());
         go(&world, errand, &mut rng).await;
     }
 }
 
-fn draw(flow: u64, rng: &mut Rng) -> Errand {
+fn draw(flow: u64, long_one_in: u32, rng: &mut Rng) -> Errand {
     let tool = rng.choice(Tool::ALL).unwrap_or(Tool::Pay);
     let long = u32::try_from(millis(LEASE) * 5 / 4).unwrap_or(u32::MAX);
-    let mut pause = |most: u32| match rng.u32(..60) {
+    let mut pause = |most: u32| match rng.u32(..long_one_in) {
         // Longer than a lease: only signs of life keep the claim.
         0 => long,
         _ => rng.u32(..most),

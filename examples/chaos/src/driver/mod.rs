@@ -98,6 +98,8 @@ pub(crate) struct Run {
     pub(crate) length: Duration,
     pub(crate) tempers: Tempers,
     pub(crate) calm: Duration,
+    /// Of so many pauses of a body one is longer than a lease, and only signs of life keep its claim.
+    pub(crate) long_one_in: u32,
     pub(crate) sabotage: Option<Sabotage>,
 }
 
@@ -138,7 +140,12 @@ pub(crate) async fn run(run: Run, on: &On) -> Result<History, Failure> {
 async fn play(run: Run, target: &Target) -> Result<(), Failure> {
     let Target { fleet, seen, .. } = target;
     fleet.start_all(seen).await?;
-    let world = World::new(Arc::clone(fleet), Wire::new()?, Arc::clone(seen));
+    let world = World::new(
+        Arc::clone(fleet),
+        Wire::new()?,
+        Arc::clone(seen),
+        run.long_one_in,
+    );
     let world = Arc::new(world);
     let mut rng = Rng::with_seed(run.seed);
     let plan = Plan::draw(run.seed, run.length, SERVERS, run.tempers);
