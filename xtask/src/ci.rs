@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{chaos, conformance, demo, heading, model, suite, tidy};
+use crate::{conformance, demo, heading, model, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -24,8 +24,6 @@ const STEPS: &[Step] = &[
     ("model", model),
     ("demo", play),
     ("demo, one guard off at a time", sabotage),
-    ("chaos", chaos),
-    ("chaos, one promise broken at a time", chaos_sabotage),
     ("conformance", conform),
     ("docs", docs),
     ("each crate alone", alone),
@@ -166,15 +164,6 @@ impl std::fmt::Display for Summary {
 
 fn sabotage() -> Result<(), Failure> {
     demo::run(&["--sabotage".to_owned()])
-}
-
-/// Long enough for every fault to come, on both ledgers.
-fn chaos() -> Result<(), Failure> {
-    chaos::run(&["--minutes=0.4".to_owned()])
-}
-
-fn chaos_sabotage() -> Result<(), Failure> {
-    chaos::run(&["--sabotage".to_owned(), "--ledger=sqlite".to_owned()])
 }
 
 /// Every world of the model, and each rule turned.
