@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use mrtr_ledger::{Claimed, Kept, Kind, LedgerError, Redemption, Settled};
+use mrtr_ledger::{Claimed, Kept, Kind, LedgerError, Performed, Redemption, Settled};
 use tracing::{Level, event};
 
 const TARGET: &str = "mrtr::metrics";
@@ -36,6 +36,17 @@ pub(crate) fn redeemed(redemption: &Result<Redemption, LedgerError>, time: Durat
 /// A step was claimed, or tried to be.
 pub(crate) fn claimed(kind: Kind, claimed: &Result<Claimed, LedgerError>) {
     count_claim(kind, claimed.as_ref().map_or("no_word", answer));
+}
+
+/// A step was performed in the ledger's database, or was not: its claim, and with it its effect and outcome.
+pub(crate) fn performed<R>(performed: &Result<Performed<R>, LedgerError>, time: Duration) {
+    took("perform", time);
+    let answer = match performed {
+        Ok(Performed::Ran(_) | Performed::Panicked(_)) => "first",
+        Ok(Performed::Not(claimed)) => answer(claimed),
+        Err(_) => "no_word",
+    };
+    count_claim(Kind::Step, answer);
 }
 
 /// A note was written, or was there.

@@ -130,12 +130,12 @@ impl Durable {
         }
     }
 
-    /// The claim of a step; an error says why none is made.
-    pub(crate) fn claim_of(&self, row: &StepRow) -> Result<Claim, End> {
+    /// The claim of a step. `Err`: none is made, and this is what is known of the step instead, or why the call ends.
+    pub(crate) async fn claim_of(&self, row: &StepRow) -> Result<Claim, Result<StepOutcome, End>> {
         if self.cancelled.is_cancelled() {
-            return Err(End::Cancelled);
+            return Err(self.no_more(row, End::Cancelled).await);
         }
-        let token = Token::generate().map_err(|_| End::LedgerUnavailable)?;
+        let token = Token::generate().map_err(|_| Err(End::LedgerUnavailable))?;
         let claim = Claim::step(
             row.key,
             self.epoch,
@@ -160,14 +160,10 @@ impl Durable {
     /// Claims the step.
     pub(crate) async fn begin(&self, step: &str) -> Begun<'_> {
         let row = self.row(step);
-        let claim = match self.claim_of(&row) {
+        let claim = match self.claim_of(&row).await {
             Ok(claim) => claim,
-            Err(end) => {
-                return match self.settled_before(&row, end).await {
-                    Ok(outcome) => Begun::Before(outcome),
-                    Err(end) => Begun::Ended(end),
-                };
-            }
+            Err(Ok(outcome)) => return Begun::Before(outcome),
+            Err(Err(end)) => return Begun::Ended(end),
         };
         match self.claim(claim).await {
             Ok(grant) => {
@@ -230,7 +226,7 @@ impl Durable {
         match claimed {
             Claimed::Settled(stored) => self.kept(row, stored),
             Claimed::InProgress { retry_after } => Err(End::StepInProgress { retry_after }),
-            Claimed::Expired => self.after_expiry(row).await,
+            Claimed::Expired => self.no_more(row, End::FlowExpired).await,
             Claimed::StaleEpoch => Err(End::StaleEpoch),
             Claimed::StaleOwner => Err(End::RoundWithdrawn),
             Claimed::Full => Err(End::LedgerUnavailable),
@@ -239,27 +235,13 @@ impl Durable {
         }
     }
 
-    /// No step begins any more; one that was settled before, in another round or run, is still there, and a call that was cancelled
-    /// names it.
-    pub(crate) async fn settled_before(&self, row: &StepRow, end: End) -> Result<StepOutcome, End> {
-        if !matches!(end, End::Cancelled) {
-            return Err(end);
-        }
-        match self
-            .ledger
-            .lookup(Kind::Step, row.key, row.fingerprint)
-            .await
-        {
-            Ok(Found::Settled(stored)) => self.kept(row, stored),
-            _ => Err(end),
-        }
-    }
-
-    /// The flow's time is over: no step begins, and one that has run says what came of it.
-    async fn after_expiry(&self, row: &StepRow) -> Result<StepOutcome, End> {
+    /// No step begins any more, because the flow's time is over or its client has gone: that is how the call ends, unless the step
+    /// is there already. One that was settled, in another round or run, is returned and so named; of one that is in doubt nobody
+    /// says that the call ended before it.
+    async fn no_more(&self, row: &StepRow, end: End) -> Result<StepOutcome, End> {
         let found = self.ledger.lookup(Kind::Step, row.key, row.fingerprint);
         match found.await {
-            Ok(Found::Absent) => Err(End::FlowExpired),
+            Ok(Found::Absent) => Err(end),
             Ok(Found::InProgress { retry_after }) => Err(End::StepInProgress { retry_after }),
             Ok(Found::Settled(stored)) => self.kept(row, stored),
             Ok(_) => Err(self.unknown(row)),

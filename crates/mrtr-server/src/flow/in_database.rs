@@ -23,6 +23,7 @@ use std::sync::Arc;
 use mrtr_ledger::{Claim, Claimed, Conclusion, Ledger, Performed, Token, TransactionalLedger};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::cell::{FlowCell, Key, Namespace};
 use super::durable::{Durable, LARGEST_STEP_OUTCOME, StepOutcome, StepRow};
@@ -30,7 +31,7 @@ use super::end::{End, Name};
 use super::outcome::Outcomes;
 use super::{DurableFlow, read_outcome, there_and_back};
 use crate::error::ToolError;
-use crate::ledgering;
+use crate::{ledgering, metrics};
 
 /// A [`DurableFlow`] that can also act inside its ledger's own database: `L` is the ledger that the builder was given. An
 /// extractor; needs a codec, and that ledger.
@@ -118,27 +119,24 @@ impl<L: TransactionalLedger> FlowIn<L> {
         };
         let busy = cell.busy();
         let row = durable.row(step);
-        let performed = match durable.claim_of(&row) {
+        let read = |outcome| read_outcome("once_in", step, outcome);
+        let acted = match durable.claim_of(&row).await {
+            Err(before) => before.and_then(read),
             Ok(claim) => {
                 let mut under_way = UnderWay {
                     cell,
                     row: &row,
                     over: false,
                 };
-                let performed = perform::<L, T, E, F>(durable, &row, claim, effect).await;
+                let fate = perform::<L, T, E, F>(durable, &row, claim, effect).await;
                 under_way.over = true;
-                performed
+                match fate {
+                    Fate::Came(outcome) => Ok(outcome),
+                    Fate::Not(claimed) => durable.before(&row, claimed).await.and_then(read),
+                    Fate::Ended(end) => Err(end),
+                    Fate::Panicked(payload) => resume_unwind(payload),
+                }
             }
-            Err(end) => Fate::Ended(end),
-        };
-        let acted = match performed {
-            Fate::Came(outcome) => Ok(outcome),
-            Fate::Not(claimed) => match durable.before(&row, claimed).await {
-                Ok(outcome) => read_outcome("once_in", step, outcome),
-                Err(end) => Err(end),
-            },
-            Fate::Ended(end) => Err(end),
-            Fate::Panicked(payload) => resume_unwind(payload),
         };
         drop(busy);
         match acted {
@@ -181,7 +179,10 @@ where
         };
         let anew = claim.clone();
         let conclude = move |outcome: Result<T, E>| conclude(outcome, &outcomes, &kept_row);
-        match database.perform(claim, effect, conclude).await {
+        let start = Instant::now();
+        let performed = database.perform(claim, effect, conclude).await;
+        metrics::performed(&performed, start.elapsed());
+        match performed {
             Ok(Performed::Ran(fate)) => fate,
             Ok(Performed::Not(claimed)) => Fate::Not(claimed),
             Ok(Performed::Panicked(payload)) => Fate::Panicked(payload),
@@ -214,7 +215,7 @@ where
 async fn asked<L: TransactionalLedger>(database: &L, claim: Claim) -> Option<Claimed> {
     let mut claim = claim;
     claim.token = Token::generate().ok()?;
-    ledgering::insist("what came of a step", || database.ask(claim.clone()))
+    ledgering::insist("ask", || database.ask(claim.clone()))
         .await
         .ok()
 }

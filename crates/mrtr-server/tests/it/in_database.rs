@@ -18,7 +18,8 @@ use mrtr_state::Epoch;
 use serde_json::json;
 
 use crate::bank::{Bank, codec};
-use crate::durable::{Counter, confirm, first, retry};
+use crate::durable::{Counter, Door, confirm, first, retry};
+use crate::log::Log;
 use crate::session::{Session, everything, text};
 
 /// A ledger whose answers to a performance can be lost, before it happened or after.
@@ -409,6 +410,79 @@ async fn who_stops_waiting_does_not_stop_the_step_and_has_no_say() {
     let done = bank.send(&retry(&asked, "q")).await;
     assert_eq!(done.text(), "entry 1", "{done:?}");
     assert_eq!(office.book(), ["ana"]);
+}
+
+/// As for `once`: no step begins after its client has gone, and one that was taken in an earlier round is there.
+#[tokio::test]
+async fn whose_client_has_gone_still_has_the_steps_of_earlier_rounds() {
+    async fn held(
+        flow: FlowIn<Line>,
+        State(runs): State<Counter>,
+        State(door): State<Door>,
+    ) -> Result<String, ToolError> {
+        let _ = flow.ask("q", confirm()).await;
+        let again = flow.ask("again", confirm());
+        let is_first = runs.get() == 0;
+        let book = move |db: &Connection| {
+            runs.up();
+            enter(db, "ana")
+        };
+        if is_first {
+            flow.once_in("book", book).await?;
+            let _ = again.await;
+            return Ok("not reached in this run".to_owned());
+        }
+        let _ = again.await;
+        door.reached.notify_one();
+        door.open.notified().await;
+        let entry = flow.once_in("book", book).await?;
+        flow.once_in("more", |db| enter(db, "ben")).await?;
+        Ok(format!("entry {entry}"))
+    }
+    let (office, door) = (Office::new().await, Door::default());
+    let ledger: Arc<dyn Ledger> = Arc::clone(&office.line) as _;
+    let bank = Bank::with(|builder| {
+        let builder = builder.ledger(ledger).state(office.runs.clone());
+        builder.state(door.clone()).tool(tool("t", held))
+    });
+    let asked = bank.send(&first()).await;
+    let second = bank.send(&retry(&asked, "q")).await;
+    assert_eq!((second.asks(), office.runs.get()), (vec!["again"], 1));
+    let (gone, call) = (bank.clone(), retry(&second, "again"));
+    let connection = tokio::spawn(async move { gone.send(&call).await });
+    door.reached.notified().await;
+    connection.abort();
+    assert!(connection.await.unwrap_err().is_cancelled());
+    door.open.notify_one();
+    bank.server.settled().await;
+    let told = bank.send(&retry(&second, "again")).await;
+    assert!(
+        told.is_replayed() && told.text().contains("Steps that were taken: book."),
+        "{told:?}"
+    );
+    assert_eq!(
+        (office.book(), office.runs.get()),
+        (vec!["ana".to_owned()], 1)
+    );
+}
+
+/// A performance is counted as the claim that it is.
+#[tokio::test]
+async fn a_performance_is_counted() {
+    let (log, _listening) = Log::listen();
+    let office = Office::new().await;
+    let bank = office.server(tool("t", books));
+    let asked = bank.send(&first()).await;
+    let second = bank.send(&retry(&asked, "q")).await;
+    bank.send(&retry(&second, "again")).await;
+    let text = log.text();
+    for number in [
+        "kind=\"step\" answer=\"first\"",
+        "kind=\"step\" answer=\"settled\"",
+        "operation=\"perform\"",
+    ] {
+        assert!(text.contains(number), "{number}: {text}");
+    }
 }
 
 #[tokio::test]

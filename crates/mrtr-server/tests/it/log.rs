@@ -8,8 +8,39 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::bank::{Bank, Call, accept};
 
+/// Everything that one thread logs, spans and their ends too.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Listens to this thread until what comes with it is dropped.
+    pub(crate) fn listen() -> (Self, Listening) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        let listening = Listening {
+            _guard: tracing::subscriber::set_default(subscriber),
+            _second: tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()),
+        };
+        (log, listening)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// Ends the listening when it is dropped.
+pub(crate) struct Listening {
+    _guard: tracing::subscriber::DefaultGuard,
+    // With one subscriber alone, tracing asks the thread that comes to a span first whether anybody wants it, and keeps the
+    // answer for all; that thread may be another test's. With two it asks the subscribers.
+    _second: tracing::Dispatch,
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -32,18 +63,7 @@ impl MakeWriter<'_> for Log {
 /// Every record and span of the server's own, from one thread.
 #[tokio::test]
 async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
-        .with_ansi(false)
-        .with_writer(log.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    // With one subscriber alone, tracing asks the thread that comes to a span first whether anybody wants it, and keeps the
-    // answer for all; that thread may be another test's. With two it asks the subscribers.
-    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
-
+    let (log, _listening) = Log::listen();
     let bank = Bank::new();
     let asked = |memo: &str| Call::first().argument("memo", memo);
     let state = bank
@@ -73,7 +93,7 @@ async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
     bank.send(&Call::of("plain", json!({})).meta("traceparent", "a parent of mine"))
         .await;
 
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     assert!(
         text.contains("tools/call") && text.contains("transfer"),
         "{text}"

@@ -237,6 +237,40 @@ async fn a_step_in_doubt_stays_unknown_until_it_is_settled_and_then_the_call_goe
     assert_eq!(street.world.happened(), [1, 1, 1]);
 }
 
+/// To be told that the call was cancelled before a step is to be told that the step was not taken, and nobody knows that.
+#[tokio::test]
+async fn who_is_cancelled_before_a_step_in_doubt_keeps_no_word_on_it() {
+    let (street, inside, before) = (Street::new(), Door::default(), Door::default());
+    let stops = Stops {
+        in_the_step: Some(inside.clone()),
+        ..Stops::default()
+    };
+    let lost = street.process(runs_again(), stops);
+    let asked = lost.send(&first()).await;
+    let stalled = stopped(&lost, retry(&asked, "q"), &inside).await;
+    street.bank.advance(TOO_LONG);
+
+    let stops = Stops {
+        before_the_memo: Some(before.clone()),
+        ..Stops::default()
+    };
+    let next = street.process(runs_again(), stops);
+    let connection = stopped(&next, retry(&asked, "q"), &before).await;
+    connection.abort();
+    assert!(connection.await.unwrap_err().is_cancelled());
+    before.open.notify_one();
+    next.server.settled().await;
+
+    let third = street.process(runs_again(), Stops::default());
+    let unknown = third.send(&retry(&asked, "q")).await;
+    assert_eq!(unknown.code(), Some(1002), "{unknown:?}");
+    inside.open.notify_one();
+    stalled.await.unwrap();
+    let done = third.send(&retry(&asked, "q")).await;
+    assert_eq!(done.text(), "shown 100, paid 100", "{done:?}");
+    assert_eq!(street.world.happened(), [1, 1, 1]);
+}
+
 #[tokio::test]
 async fn a_step_that_somebody_is_inside_is_waited_for() {
     let (street, start, door) = (Street::new(), Door::default(), Door::default());
