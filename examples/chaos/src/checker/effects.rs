@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalogue::{Said, Tool};
+use crate::catalogue::Said;
 use crate::checker::evidence::Evidence;
 use crate::checker::{Findings, Promise};
 use crate::history::{Call, Got, Reply, Sent, StateId};
@@ -93,10 +93,8 @@ fn unspoken(
     let named = named.and_then(|(_, rest)| rest.split_once(". "));
     let named: BTreeSet<&str> =
         named.map_or_else(BTreeSet::new, |(steps, _)| steps.split(", ").collect());
-    // What an earlier round did was told with its question; a run that takes a lost one over, and is cut off in its turn,
-    // names what it has come to itself.
+    // What an earlier round did was told with its question.
     let began = match call.sent {
-        _ if evidence.tool(call.flow).is_some_and(Tool::runs_again) => u64::MAX,
         Sent::Retry(state, _) => evidence.first_seen(state),
         Sent::Opening => 0,
     };

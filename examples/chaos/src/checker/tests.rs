@@ -263,6 +263,32 @@ fn an_acknowledgement_in_a_question_counts_too() {
 }
 
 #[test]
+fn a_cancelled_call_that_does_not_name_its_steps_is_found() {
+    for tool in [Tool::Pay, Tool::Again] {
+        let told = |named: &str| {
+            let mut tale = Tale::begin();
+            tale.0.errands.get_mut(&FLOW).unwrap().tool = tool;
+            tale.runs(A, T + 20);
+            tale.effect("pay", "e1", T + 40);
+            tale.settles(A, T + 50);
+            let text = format!(
+                "The call was cancelled when its connection closed; no further step was taken.{named}"
+            );
+            let got = Got::Done {
+                text,
+                is_error: true,
+                replayed: false,
+            };
+            tale.call(A, retry(YES), T + 20, T + 90, got);
+            tale
+        };
+        told("").breaks(Promise::Acknowledged);
+        told(" Steps that were taken: book. Check them.").breaks(Promise::Acknowledged);
+        told(" Steps that were taken: pay. Check them.").keeps_every_promise();
+    }
+}
+
+#[test]
 fn a_price_that_changes_is_found() {
     let mut tale = Tale::whole();
     tale.0.effects[0].price = Some(4);
