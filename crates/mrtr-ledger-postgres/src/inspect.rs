@@ -13,7 +13,7 @@ use crate::columns::unsigned;
 use crate::fault::Fault;
 use crate::ledger::{Inner, Work};
 
-pub use stats::{KindStats, Stats};
+pub use stats::Stats;
 pub use verify::{Finding, Verified};
 
 /// How long that may take. It reads every row.

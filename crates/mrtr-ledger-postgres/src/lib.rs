@@ -19,8 +19,10 @@ mod taking;
 mod totals;
 
 pub use builder::{Builder, OpenError};
-pub use inspect::{Finding, KindStats, Stats, Verified};
+pub use inspect::{Finding, Stats, Verified};
 pub use ledger::PostgresLedger;
+/// Of [`Stats`].
+pub use mrtr_ledger::KindStats;
 
 /// The driver whose [`Config`](tokio_postgres::Config) and transactions are used.
 pub use tokio_postgres;

@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use crate::fault::Fault;
 use crate::schema::Patience;
 
+pub use stats::Stats;
 pub(crate) use stats::stats;
-pub use stats::{KindStats, Stats};
 pub(crate) use verify::verify;
 pub use verify::{Finding, Verified};
 

@@ -20,8 +20,10 @@ mod storage;
 mod writer;
 
 pub use builder::{Builder, OpenError};
-pub use inspect::{Finding, KindStats, Stats, Verified};
+pub use inspect::{Finding, Stats, Verified};
 pub use ledger::SqliteLedger;
+/// Of [`Stats`].
+pub use mrtr_ledger::KindStats;
 /// The version of `rusqlite` whose connection effects are given.
 pub use rusqlite;
 

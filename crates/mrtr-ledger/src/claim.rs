@@ -9,7 +9,8 @@ use crate::{Account, Fingerprint, Kind, Owner, RowKey, Token};
 
 /// A request to be the one that runs a round or a step.
 ///
-/// Made with [`Claim::round`] or [`Claim::step`], never for a [note](Note); the fields are open for ledgers to read.
+/// Made with [`Claim::round`] or [`Claim::step`]; a [note](Note) is not claimed, and a claim of one is `Conflict`. The
+/// fields are open for ledgers to read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claim {

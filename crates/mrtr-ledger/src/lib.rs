@@ -9,6 +9,7 @@ mod limits;
 mod memory;
 mod redeem;
 pub mod rules;
+mod stats;
 pub mod suite;
 pub mod tally;
 mod transactional;
@@ -20,6 +21,7 @@ pub use ledger::{Ledger, LedgerFuture};
 pub use limits::{Limits, MIN_RETENTION, RETENTION};
 pub use memory::MemoryLedger;
 pub use redeem::{RedeemedState, Redemption, RoundClaim, redeem};
+pub use stats::KindStats;
 pub use transactional::{Conclusion, Performed, TransactionalLedger};
 
 #[cfg(doctest)]

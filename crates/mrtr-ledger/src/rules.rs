@@ -155,6 +155,10 @@ pub fn claim<E>(
         under_round,
         ..
     } = claim;
+    // Notes are kept and not claimed: nobody can own one.
+    if *kind == Kind::Note {
+        return Ok((Claimed::Conflict, Write::Nothing));
+    }
     let asked = Asked {
         key: *key,
         epoch: *epoch,

@@ -123,6 +123,7 @@ macro_rules! __ledger_suite_cases {
             notes::a_note_is_refused_when_its_time_is_over,
             notes::a_note_of_another_epoch_is_stale,
             notes::notes_count_and_are_purged,
+            notes::a_note_is_never_claimed,
             notes::notes_share_no_row_and_no_mark_with_others,
             races::one_of_many_wins,
             races::withdrawal_and_settlement_never_both_happen,

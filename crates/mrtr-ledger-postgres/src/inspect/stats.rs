@@ -1,6 +1,7 @@
 //! What the tables hold, in numbers.
 
-use mrtr_state::{Epoch, Timestamp};
+use mrtr_ledger::KindStats;
+use mrtr_state::Epoch;
 
 use crate::books::{Books, Result};
 use crate::columns::{bytes, int, time, unsigned};
@@ -24,36 +25,6 @@ pub struct Stats {
     pub home: Option<String>,
     /// The size of the tables and their indexes, in bytes, space that is free for new rows included.
     pub table_bytes: u64,
-}
-
-/// Rows of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KindStats {
-    /// All of them.
-    pub rows: u64,
-    /// Those that have not expired.
-    pub unexpired: u64,
-    /// Those that a purge would remove now: expired, retention over, no lease.
-    pub removable: u64,
-    /// Owned, with a lease that runs: under way.
-    pub running: u64,
-    /// Owned, with a lease that has lapsed: the owner is late, or lost.
-    pub lapsed: u64,
-    /// Given back before anything ran.
-    pub released: u64,
-    /// With a stored outcome.
-    pub settled: u64,
-    /// Told as unknown.
-    pub abandoned: u64,
-    /// Bytes of outcomes.
-    pub bytes: u64,
-    /// The earliest expiry of any row.
-    pub oldest_expiry: Option<Timestamp>,
-    /// The latest expiry of any row.
-    pub newest_expiry: Option<Timestamp>,
-    /// The largest expiry of any row that was removed. What expires up to then is refused for good.
-    pub mark: Option<Timestamp>,
 }
 
 const COUNTS: &str = "

@@ -119,6 +119,24 @@ pub async fn notes_count_and_are_purged(bench: &Bench) {
     assert_eq!(desk.keep(&next).await, Kept::Stored, "there is room again");
 }
 
+/// Nobody owns one, so a claim of one is refused, whether it is there or not, and changes nothing.
+pub async fn a_note_is_never_claimed(bench: &Bench) {
+    let desk = bench.desk().await;
+    let claim = |number| Claim {
+        kind: Kind::Note,
+        ..desk.step(number)
+    };
+    assert_eq!(desk.keep(&desk.note(1, b"a price")).await, Kept::Stored);
+    for number in [1, 2] {
+        assert_eq!(desk.claim(&claim(number)).await, Claimed::Conflict);
+    }
+    assert_eq!(desk.read(&desk.note(1, b"")).await, found(b"a price"));
+    assert_eq!(desk.keep(&desk.note(2, b"later")).await, Kept::Stored);
+    assert_eq!(desk.rows().await.notes, 2);
+    // What is asked for beside it does not suffer.
+    desk.own(desk.round(1)).await;
+}
+
 /// One key names a round, a step and a note, and the mark of one kind says nothing of another.
 pub async fn notes_share_no_row_and_no_mark_with_others(bench: &Bench) {
     let desk = bench.desk().await;
