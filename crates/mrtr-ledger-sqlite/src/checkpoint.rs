@@ -15,14 +15,15 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::fault::Fault;
 
-/// After how many pages of log some are copied: 4 MiB.
-const SOME: u32 = 1_000;
+/// After how many pages of log some are copied: 1 MiB.
+const SOME: u32 = 250;
 
-/// From how many pages on the log begins anew as soon as little is left to copy: 16 MiB.
-const LONG: u32 = 4_000;
+/// From how many pages on the log begins anew as soon as little is left to copy: 4 MiB. While it grows, each commit writes
+/// the log file's new length too; once it has begun anew there is room, and a commit is faster.
+const LONG: u32 = 1_000;
 
 /// How many are little.
-const LITTLE: u32 = 500;
+const LITTLE: u32 = 125;
 
 /// From how many pages on the writer does it however many are left, so that the log has an end where the thread cannot keep
 /// up with the writes: 64 MiB.
