@@ -3,6 +3,7 @@
 //! [`read`] collects everything once into a [`Workspace`]; each check is a function over that plain data, so that a
 //! test can hand it a workspace that breaks its rule (`tests.rs` does, for every one).
 
+mod cases;
 mod deprecated;
 mod documents;
 mod graph;
@@ -219,6 +220,10 @@ const CHECKS: &[Check] = &[
     error(
         "what docs/ledger.md has beside the model's rules has a reason and a test that exists",
         ledger::others,
+    ),
+    error(
+        "each row of docs/cases.md has a test, a command or a reason, and each test of a case is in its row",
+        cases::rows,
     ),
     error("README.md leads to every guide in docs/", documents::guides),
     error("ARCHITECTURE.md names each crate", documents::architecture),

@@ -225,7 +225,7 @@ const LIST: &str = "on_each_ledger! {";
 
 /// Whether a source has a function of that name, with a test's attribute in the lines above it, in a list of tests, or as a
 /// suite's case.
-fn holds_test(code: &str, name: &str, suite: bool) -> bool {
+pub(super) fn holds_test(code: &str, name: &str, suite: bool) -> bool {
     let declaration = format!("fn {name}");
     if !code.contains(&declaration) {
         return false;

@@ -31,7 +31,7 @@ const README: &str = "\
 fn f() {}
 ```
 <!-- readme:end -->
-[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md) [s](docs/specification.md) [l](docs/ledger.md)
+[a](docs/a.md#one) [e](docs/errors.md) [t](docs/threat-model.md) [s](docs/specification.md) [l](docs/ledger.md) [c](docs/cases.md)
 
 | Rule | Type | Test |
 |---|---|---|
@@ -54,6 +54,19 @@ const SPECIFICATION: &str = "\
 | Id | Section | Level | Rule | Side | Kept by | Test |
 |---|---|---|---|---|---|---|
 | B-01 | One | REQUIRED | it is asked | client | `asked::it_opens` | `mrtr-client asks::tests::it_asks`, `mrtr-state seal::it_opens` |
+";
+
+const CASES: &str = "\
+# Cases
+
+| case | fault | | shown by |
+|---|---|---|---|
+| 1 | It opens | P0 | mrtr-server: `case_001_a`, `case_001_b`; mrtr-state: `case_001_a` |
+| 3 | It lasts | P1 | `cargo xtask chaos`, briefly |
+
+| case | fault | | shown by |
+|---|---|---|---|
+| 4 | It is told | P2 | refused: there is nobody to tell |
 ";
 
 const MODEL: &str = "\
@@ -154,6 +167,16 @@ impl Workspace {
         );
         workspace.write("docs/specification.md", SPECIFICATION);
         workspace.write("docs/ledger.md", LEDGER);
+        workspace.write("docs/cases.md", CASES);
+        workspace.write(
+            "crates/mrtr-server/tests/it/cases.rs",
+            "#[test]\nfn case_001_a() {}\n#[tokio::test]\nasync fn case_001_b() {}\n",
+        );
+        workspace.write(
+            "crates/mrtr-state/src/suite/cases.rs",
+            "pub fn case_001_a() {}\n",
+        );
+        workspace.write("xtask/src/main.rs", "\"chaos\" => Chaos,\n");
         workspace.write("model/src/turn.rs", MODEL);
         workspace.write(
             "crates/mrtr-client/tests/it/asks.rs",
@@ -242,6 +265,7 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
     let lib = "crates/mrtr-client/src/lib.rs";
     let example = "examples/readme/src/main.rs";
     let page = "docs/ledger.md";
+    let cases = "docs/cases.md";
     vec![
         (
             "arrows",
@@ -942,6 +966,115 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             ),
         ),
         (
+            "docs/cases.md",
+            cases,
+            5,
+            Workspace::with_replaced(cases, "`case_001_b`", "`case_002_b`"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            5,
+            Workspace::with_replaced(
+                cases,
+                "mrtr-state: `case_001_a`",
+                "mrtr-ledger: `case_001_a`",
+            ),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            5,
+            Workspace::with_replaced(cases, "mrtr-state:", "mrtr-steak:"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            5,
+            Workspace::with_replaced(cases, "mrtr-state: `case_001_a`", "it is obvious"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            5,
+            Workspace::with_replaced(cases, "| 1 |", "| 3 |"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            6,
+            Workspace::with_replaced(cases, "| 3 |", "| 1 |"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            6,
+            Workspace::with_replaced(cases, "P1", "P3"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            6,
+            Workspace::with_replaced(cases, "chaos", "chase"),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            6,
+            Workspace::with_replaced(cases, "`cargo xtask chaos`, briefly", ""),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            10,
+            Workspace::with_replaced(cases, "there is nobody to tell", "no"),
+        ),
+        (
+            "docs/cases.md",
+            "crates/mrtr-server/tests/it/cases.rs",
+            4,
+            Workspace::with_replaced(cases, "`case_001_a`, `case_001_b`", "`case_001_a`"),
+        ),
+        (
+            "docs/cases.md",
+            "crates/mrtr-client/tests/it/asks.rs",
+            2,
+            Workspace::with_file(
+                "crates/mrtr-client/tests/it/asks.rs",
+                "#[test]\nfn case_001_a() {}\n",
+            ),
+        ),
+        // It is no test.
+        (
+            "docs/cases.md",
+            cases,
+            5,
+            Workspace::with_file(
+                "crates/mrtr-server/tests/it/cases.rs",
+                "fn case_001_a() {}\n\n\n\n\n#[test]\nfn case_001_b() {}\n",
+            ),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            20,
+            Workspace::with(|w| {
+                let refused: String = (5..15)
+                    .map(|n| {
+                        format!("| {n} | It is told | P2 | refused: there is nobody to tell |\n")
+                    })
+                    .collect();
+                let text = format!("{CASES}{refused}");
+                w.write(cases, &text);
+            }),
+        ),
+        (
+            "docs/cases.md",
+            cases,
+            1,
+            Workspace::with_file(cases, "# Cases\n"),
+        ),
+        (
             "names each crate",
             "ARCHITECTURE.md",
             1,
@@ -1028,6 +1161,12 @@ fn what_only_looks_like_a_violation_is_none() {
             "let start = Instant::now();\n",
         ),
         ("placeholders", "docs/a.md", "# One\n\nMASTODON, todo\n"),
+        // While the page says that it is unfinished.
+        (
+            "docs/cases.md",
+            "docs/cases.md",
+            "# Cases\n\nAn empty cell: not shown yet.\n\n| case | fault | | shown by |\n|---|---|---|---|\n| 1 | It opens | P0 | mrtr-server: `case_001_a`, `case_001_b`; mrtr-state: `case_001_a` |\n| 2 | It lasts | P1 | |\n",
+        ),
         ("one integration", "crates/mrtr-client/tests/it/seal.rs", ""),
         (
             "somewhere",
