@@ -24,6 +24,11 @@ const ARROWS: &[(&str, Allowed)] = &[
         Allowed::These(&["mrtr-protocol", "mrtr-state", "mrtr-ledger"]),
     ),
     ("mrtr-client", Allowed::These(&["mrtr-protocol"])),
+    // Each behind the feature of its side.
+    (
+        "mrtr-auth",
+        Allowed::These(&["mrtr-state", "mrtr-server", "mrtr-client"]),
+    ),
     ("mrtr-testkit", Allowed::AnyCrate),
     // It drives the rules of the contract, and nothing else of it.
     ("model", Allowed::These(&["mrtr-state", "mrtr-ledger"])),
@@ -58,6 +63,8 @@ const OUT_OF_REACH: &[OutOfReach] = &[
             "mrtr-ledger-sqlite",
             "mrtr-ledger-postgres",
             "mrtr-server",
+            // Its other side reaches `mrtr-server`.
+            "mrtr-auth",
         ],
         why: "a courier carries the sealed state and cannot open it",
     },
@@ -123,6 +130,7 @@ const OUT_OF_REACH: &[OutOfReach] = &[
             "hmac",
             "rusqlite",
             "tokio-postgres",
+            "jsonwebtoken",
         ],
         why: "the framework holds no cipher and no database; users choose theirs",
     },

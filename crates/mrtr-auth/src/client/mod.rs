@@ -1,0 +1,1 @@
+//! An OAuth client for MCP: what turns a 401 into a token.
