@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{conformance, demo, heading, model, suite, tidy};
+use crate::{conformance, demo, heading, interop, model, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     ("demo", play),
     ("demo, one guard off at a time", sabotage),
     ("conformance", conform),
+    ("interop", peers),
     ("docs", docs),
     ("each crate alone", alone),
     ("dependency budget", budget),
@@ -174,6 +175,11 @@ fn model() -> Result<(), Failure> {
 /// The official suite, all four legs.
 fn conform() -> Result<(), Failure> {
     conformance::run(&[])
+}
+
+/// The official SDKs, every cell of the matrix.
+fn peers() -> Result<(), Failure> {
+    interop::run(&[])
 }
 
 /// Each member with its own default features: what compiles only beside another crate fails here.

@@ -1,6 +1,6 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `bench`, `chaos`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `interop`, `bench`, `chaos`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `bench`, `chaos`, `model`,
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `interop`, `bench`, `chaos`, `model`,
 //! `suite` (the command `test`), `postgres` and `ci` start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod bench;
@@ -10,8 +10,10 @@ mod ci;
 mod conformance;
 mod demo;
 mod failure;
+mod interop;
 mod model;
 mod mutants;
+mod npm;
 mod postgres;
 mod suite;
 mod tidy;
@@ -31,6 +33,9 @@ cargo xtask COMMAND
                               the official conformance suite against our server and our client, in both revisions
                                 --json      one JSON object with the totals of each leg on stdout, nothing else there
                                 --leg LEG   one leg alone; `conformance --help` names them
+  interop [--json] [--peer PEER] ..
+                              our server and our client against the official SDKs, case by case, in both eras and over
+                              both transports; `interop --help` says more
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
   bench postgres ..           the same on a PostgreSQL server of its own, without bounds
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]
@@ -46,7 +51,7 @@ cargo xtask COMMAND
   postgres                    a throw-away PostgreSQL server, until the input ends; `postgres --help` says more
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo,
-                              conformance, docs, budget
+                              conformance, interop, docs, budget
 
 Exit codes: 0 all is as it should be; 1 something is not; 2 the command line was not understood.
 ";
@@ -65,6 +70,7 @@ enum Action<'a> {
     Help,
     Demo(&'a [String]),
     Conformance(&'a [String]),
+    Interop(&'a [String]),
     Bench(&'a [String]),
     Chaos(&'a [String]),
     Model(&'a [String]),
@@ -84,6 +90,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         // These read their own options, `--help` among them.
         "demo" => return Ok(Action::Demo(rest)),
         "conformance" => return Ok(Action::Conformance(rest)),
+        "interop" => return Ok(Action::Interop(rest)),
         "bench" => return Ok(Action::Bench(rest)),
         "chaos" => return Ok(Action::Chaos(rest)),
         "model" => return Ok(Action::Model(rest)),
@@ -94,7 +101,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, bench, chaos, model, mutants, test, postgres, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, interop, bench, chaos, model, mutants, test, postgres, tidy and ci"
             )));
         }
     };
@@ -112,6 +119,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Help => Ok(io::stdout().write_all(HELP.as_bytes())?),
         Action::Demo(args) => demo::run(args),
         Action::Conformance(args) => conformance::run(args),
+        Action::Interop(args) => interop::run(args),
         Action::Bench(args) => bench::run(args),
         Action::Chaos(args) => chaos::run(args),
         Action::Model(args) => model::run(args),
@@ -157,6 +165,8 @@ mod tests {
         assert_eq!(parse(&args).unwrap(), Action::Demo(&rest));
         let args = words("conformance --json --help");
         assert_eq!(parse(&args).unwrap(), Action::Conformance(&rest));
+        let args = words("interop --json --help");
+        assert_eq!(parse(&args).unwrap(), Action::Interop(&rest));
         let args = words("bench --json --help");
         assert_eq!(parse(&args).unwrap(), Action::Bench(&rest));
     }

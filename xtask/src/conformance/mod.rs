@@ -115,7 +115,7 @@ fn skipped(json: bool) -> Result<(), Failure> {
 fn totals(suite: &Suite, verdicts: &[Verdict]) -> Value {
     json!({
         "suite": suite.version,
-        "node": suite.node_version,
+        "node": suite.node.version,
         "legs": verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
         "ok": verdicts.iter().all(Verdict::is_ok),
     })

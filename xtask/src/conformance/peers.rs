@@ -63,7 +63,7 @@ impl Peers {
 
     /// Runs the whole suite of one leg; its result files are in the folder afterwards.
     pub(super) fn run(&self, suite: &Suite, leg: Leg, folder: &Path) -> Result<(), Failure> {
-        let mut command = Command::new(&suite.node);
+        let mut command = Command::new(&suite.node.program);
         command.arg(&suite.script);
         // The suite splits a command at its spaces: a path without a folder has none.
         command.current_dir(&self.binaries);
