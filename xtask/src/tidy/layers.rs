@@ -30,6 +30,8 @@ const ARROWS: &[(&str, Allowed)] = &[
         Allowed::These(&["mrtr-state", "mrtr-server", "mrtr-client"]),
     ),
     ("mrtr-testkit", Allowed::AnyCrate),
+    // It attacks any server, and knows of ours what every peer knows: the wire.
+    ("mrtr-probe", Allowed::These(&["mrtr-protocol"])),
     // It drives the rules of the contract, and nothing else of it.
     ("model", Allowed::These(&["mrtr-state", "mrtr-ledger"])),
     // It builds and starts the others; linking one would make each command wait for its compilation.
@@ -67,6 +69,19 @@ const OUT_OF_REACH: &[OutOfReach] = &[
             "mrtr-auth",
         ],
         why: "a courier carries the sealed state and cannot open it",
+    },
+    OutOfReach {
+        from: "mrtr-probe",
+        what: &[
+            "mrtr-state",
+            "mrtr-state-hmac",
+            "mrtr-state-aead",
+            "mrtr-ledger",
+            "mrtr-ledger-sqlite",
+            "mrtr-ledger-postgres",
+            "mrtr-server",
+        ],
+        why: "it judges servers by what crosses the wire, ours like all others",
     },
     OutOfReach {
         from: "mrtr-protocol",

@@ -1,0 +1,7 @@
+//! Integration tests.
+
+mod bounds;
+mod ours;
+mod program;
+mod sabotage;
+mod weak;
