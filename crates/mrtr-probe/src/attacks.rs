@@ -381,7 +381,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     attack!(
         Nothing,
         "oversized-body",
-        "a body of 32 MiB",
+        "a body of 16 MiB",
         BOUNDED,
         body::oversized
     ),

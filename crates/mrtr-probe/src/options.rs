@@ -81,6 +81,7 @@ impl Options {
                 "--other-tool" => target.other_tool = Some(value()?),
                 "--lifetime" => target.lifetime = Some(seconds(option, &value()?)?),
                 "--max-seconds" => target.max_time = seconds(option, &value()?)?,
+                "--max-positions" => target.max_positions = read(option, &value()?)?,
                 "--max-requests" => target.max_requests = read(option, &value()?)?,
                 "--allow-remote" => target.allow_remote = true,
                 "--json" => json = true,

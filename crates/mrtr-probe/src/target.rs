@@ -37,6 +37,8 @@ pub struct Target {
     pub lifetime: Option<Duration>,
     /// Whether the server may be on another machine.
     pub allow_remote: bool,
+    /// How many positions of a state are changed; of a longer one so many, evenly spread.
+    pub max_positions: usize,
     /// How many requests are sent at most.
     pub max_requests: usize,
     /// How long a run may take.
@@ -61,6 +63,7 @@ impl Target {
             other_tool: None,
             lifetime: None,
             allow_remote: false,
+            max_positions: 768,
             max_requests: 3000,
             max_time: Duration::from_secs(180),
         }

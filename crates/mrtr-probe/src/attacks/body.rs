@@ -8,7 +8,7 @@ use crate::trial::{Act, Finding, Flows, Try};
 use crate::wire::{Call, Message, Said};
 
 /// The size of a body that is too large, in bytes.
-const LARGE: usize = 32 * 1024 * 1024;
+const LARGE: usize = 16 * 1024 * 1024;
 /// How deep a body is nested that is nested too deep.
 const DEEP: usize = 100_000;
 

@@ -8,8 +8,6 @@ use crate::decode::{edits, flipped, parts, segments, unused_bits};
 use crate::subject::{Stop, Subject};
 use crate::trial::{Finding, Flows, Try};
 
-/// How many positions of a state are tried; of a longer one so many, evenly spread.
-const POSITIONS: usize = 768;
 /// How many edits of a journal are tried.
 const EDITS: usize = 48;
 
@@ -36,7 +34,7 @@ fn spread(length: usize, most: usize) -> Vec<usize> {
 
 pub(super) async fn changed(subject: &Subject<'_>) -> Result<Finding, Stop> {
     let length = subject.open().await?.text().len();
-    let positions = spread(length, POSITIONS);
+    let positions = spread(length, subject.target.max_positions);
     let tried = positions.len();
     let tries = positions
         .into_iter()
@@ -181,13 +179,23 @@ pub(super) async fn extended(subject: &Subject<'_>) -> Result<Finding, Stop> {
 pub(super) async fn spliced(subject: &Subject<'_>) -> Result<Finding, Stop> {
     let other = subject.open().await?.text().to_owned();
     let shown = subject.open().await?;
-    let length = shown.text().len();
     let mut tries = Vec::new();
-    for cut in [length / 4, length / 2, length * 3 / 4] {
-        let end = other.get(cut..).unwrap_or_default().to_owned();
+    // Cut where they differ: elsewhere the parts make one of the two again.
+    let pairs = other.bytes().zip(shown.text().bytes()).enumerate();
+    let differ: Vec<usize> = pairs
+        .filter(|(_, (one, other))| one != other)
+        .map(|(at, _)| at)
+        .collect();
+    let first = differ.first().copied().unwrap_or(0);
+    let last = differ.last().copied().unwrap_or(0);
+    for cut in [1, 2, 3].map(|quarter| first + (last - first) * quarter / 4) {
+        let other = other.clone();
         tries.push(instead(
             format!("one up to {cut}, another behind"),
-            move |state| Some(format!("{}{end}", state.get(..cut)?)),
+            move |state| {
+                let spliced = format!("{}{}", state.get(..cut)?, other.get(cut..)?);
+                (spliced != other && spliced != state).then_some(spliced)
+            },
         ));
     }
     let others: Vec<String> = segments(&other).into_iter().map(str::to_owned).collect();
