@@ -157,7 +157,7 @@ mod tests {
     const EARLIER: Verdict = Verdict::Earlier(EarlierRevision::LATEST);
 
     #[test]
-    fn no_single_code_decides() {
+    fn case_225_no_single_code_decides() {
         let outgoing = Outgoing::new(method::TOOLS_CALL);
         let discover = Outgoing::new(method::DISCOVER);
         let v06 = Verdict::Earlier(EarlierRevision::V2025_06_18);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_events_however_they_are_spelt() {
+    fn case_216_reads_events_however_they_are_spelt() {
         for (stream, events) in [
             ("data: {\"a\":1}\n\n", vec!["{\"a\":1}"]),
             ("data:x\n\n", vec!["x"]),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_may_be_cut_anywhere() {
+    fn case_217_chunks_may_be_cut_anywhere() {
         let stream = "\u{feff}: hi\r\ndata: {\"é\":\r\ndata: \"😀\"}\r\n\r\nevent: message\rdata: y\r\rdata: z\n\n".as_bytes();
         let whole = read(&[stream]);
         assert_eq!(whole, ["{\"é\":\n\"😀\"}", "y", "z"]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_given_up() {
+    fn case_219_an_event_without_end_is_given_up() {
         let mut reader = SseReader::new(100);
         assert_eq!(reader.push(b"data: "), Ok(()));
         assert_eq!(reader.push(&[b'x'; 90]), Ok(()));

@@ -231,7 +231,7 @@ mod tests {
     use crate::kind::{Kind, KindSet};
 
     #[test]
-    fn no_modern_code_in_a_forbidden_range() {
+    fn case_260_no_modern_code_in_a_forbidden_range() {
         use code::*;
         let all = [
             PARSE_ERROR,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_the_legacy_range_mean_nothing() {
+    fn case_260_codes_of_the_legacy_range_mean_nothing() {
         let data = r#"{"uri":"note://1","reason":"x","retryAfterMs":1,"supported":[],"requested":"x","requiredCapabilities":{}}"#;
         for code in -32099..=-32000 {
             let error: ErrorObject =

@@ -170,7 +170,7 @@ mod tests {
         }
 
         #[test]
-        fn encoding_is_injective_near_the_sentinel(a in "[=?base64Y]{0,14}", b in "[=?base64Y]{0,14}") {
+        fn case_186_encoding_is_injective_near_the_sentinel(a in "[=?base64Y]{0,14}", b in "[=?base64Y]{0,14}") {
             prop_assert_eq!(encode(&a) == encode(&b), a == b);
         }
     }

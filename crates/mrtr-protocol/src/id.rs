@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn echoes_type_and_digits() {
+    fn case_253_echoes_type_and_digits() {
         for id in [
             "1",
             "\"1\"",

@@ -344,10 +344,28 @@ impl ServerBuilder {
     /// Lets requests in that carry this `Origin`, such as `https://app.example`. Pages of the server's own origin are let in
     /// without being named; all others get 403.
     ///
-    /// **Not guaranteed:** that a browser sends the request at all. It asks first, by CORS, and this server does not answer
-    /// that: put a CORS layer around [`Server::router`] for pages of other origins.
+    /// A browser asks before it sends such a page's request, by CORS: it is told yes, before authentication, for every header that
+    /// it asks for, and the page may read the answers. Credentials that a browser sends by itself (cookies) are not asked for: a
+    /// page brings its token in `Authorization`.
+    ///
+    /// Specification: `basic/transports/streamable-http`, "Security & Endpoint".
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.gate.allow_origin(origin.into());
+        self
+    }
+
+    /// The same for every `Origin` of which this returns true, beside those that were named: for origins that come and go while the
+    /// server runs. It is given the header in lower case, `null` and nonsense included, and is asked for each request, so
+    /// it must be quick.
+    ///
+    /// ```
+    /// # use mrtr_server::Server;
+    /// let builder = Server::builder("clock", "1.0.0")
+    ///     .allow_origins(|origin| origin.strip_prefix("https://").is_some_and(|host| host.ends_with(".app.example")));
+    /// # let _ = builder;
+    /// ```
+    pub fn allow_origins(mut self, allowed: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.gate.allow_origins(Box::new(allowed));
         self
     }
 

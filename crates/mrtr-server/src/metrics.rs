@@ -10,6 +10,11 @@ use tracing::{Level, event};
 
 const TARGET: &str = "mrtr::metrics";
 
+/// A state was sealed: a round was put.
+pub(crate) fn sealed() {
+    event!(target: TARGET, Level::TRACE, { monotonic_counter.mrtr.states.sealed = 1_u64 });
+}
+
 /// A state was refused, for this reason.
 pub(crate) fn rejected(reason: &'static str) {
     event!(target: TARGET, Level::TRACE, { monotonic_counter.mrtr.states.rejected = 1_u64, reason });

@@ -15,7 +15,7 @@ use mrtr_protocol::earlier::{
 use mrtr_protocol::notification::{CancelledParams, LogLevel};
 use mrtr_protocol::object::read;
 use mrtr_protocol::{
-    ErrorObject, KindSet, Members, Notification, RequestMeta, Response, code, method,
+    ErrorObject, KindSet, Members, Notification, REVISION, RequestMeta, Response, code, method,
 };
 use mrtr_state::Principal;
 use serde_json::value::{RawValue, to_raw_value};
@@ -241,5 +241,14 @@ impl fmt::Debug for Session {
         f.debug_struct("Session")
             .field("revision", &self.revision)
             .finish_non_exhaustive()
+    }
+}
+
+/// What `initialize` is answered with where there are no sessions: the version that is spoken instead.
+pub(crate) fn no_sessions(params: Option<&RawValue>) -> ErrorObject {
+    let params = params.and_then(|params| Members::parse(params).ok());
+    match InitializeParams::of(&params.unwrap_or_default()) {
+        Ok(asked) => ErrorObject::unsupported_version(asked.protocol_version, [REVISION]),
+        Err(error) => error.to_error_object(),
     }
 }

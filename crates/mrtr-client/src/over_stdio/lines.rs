@@ -121,9 +121,8 @@ mod tests {
         Line::Whole(text.as_bytes().to_vec())
     }
 
-    /// Case 242.
     #[tokio::test]
-    async fn lines_are_whole_wherever_they_are_cut() {
+    async fn case_242_lines_are_whole_wherever_they_are_cut() {
         let text = "{\"é\":1}\r\n\n\r\nb\nlast".as_bytes();
         let expected = [
             whole("{\"é\":1}"),
@@ -140,9 +139,8 @@ mod tests {
         assert_eq!(read(&[b"a\r"], 100).await, [whole("a")]);
     }
 
-    /// Case 250.
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_skipped_to_its_end() {
+    async fn case_250_a_line_that_is_too_long_is_skipped_to_its_end() {
         let long = "x".repeat(50_000);
         let text = format!("a\n{long}\nb\n");
         for limit in [1, 10, 1_024, 49_999] {
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endless_line_takes_no_memory() {
+    async fn case_250_an_endless_line_takes_no_memory() {
         struct Endless(usize);
         impl AsyncRead for Endless {
             fn poll_read(

@@ -91,7 +91,7 @@ async fn capabilities_follow_the_handlers() {
 }
 
 #[tokio::test]
-async fn names_outside_ascii_are_encoded_in_the_header() {
+async fn case_186_names_outside_ascii_are_encoded_in_the_header() {
     let server = Server::start(|_, _| done("x")).await;
     let client = server.client().build().unwrap();
     for (name, header) in [

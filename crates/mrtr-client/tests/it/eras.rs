@@ -27,8 +27,8 @@ fn error(status: u16, code: i64) -> Reply {
 }
 
 #[tokio::test]
-async fn a_refusal_that_is_not_modern_leads_to_a_session() {
-    let refusals: [fn() -> Reply; 9] = [
+async fn case_225_a_refusal_that_is_not_modern_leads_to_a_session() {
+    let refusals: [fn() -> Reply; 10] = [
         || Reply::status(400),
         || Reply::Raw(StatusCode::BAD_REQUEST, "text/html", "<p>no".to_owned()),
         || error(400, -32000),
@@ -37,6 +37,7 @@ async fn a_refusal_that_is_not_modern_leads_to_a_session() {
         || Reply::status(404),
         || Reply::status(405),
         || Reply::status(406),
+        || Reply::status(415),
         || Reply::Raw(StatusCode::NOT_FOUND, "application/json", "{}".to_owned()),
     ];
     for refusal in refusals {
@@ -63,7 +64,7 @@ async fn a_refusal_that_is_not_modern_leads_to_a_session() {
 }
 
 #[tokio::test]
-async fn what_is_about_the_caller_or_the_moment_leads_nowhere() {
+async fn case_225_what_is_about_the_caller_or_the_moment_leads_nowhere() {
     for (status, code) in [
         (401, None),
         (403, None),
@@ -160,9 +161,9 @@ async fn one_era_by_choice_is_the_only_one() {
     assert!(recorder.seen().iter().all(|seen| !seen.is_modern()));
 }
 
-/// Case 195: a state is never taken to the other era.
+/// A state is never taken to the other era.
 #[tokio::test]
-async fn a_rejected_state_does_not_lead_to_a_session() {
+async fn case_195_a_rejected_state_does_not_lead_to_a_session() {
     for status in [200, 400] {
         let recorder = Recorder::new(session("2025-11-25", move |seen| match seen.what() {
             "tools/call" if seen.param("requestState").is_some() => Some(error(status, -32602)),
@@ -203,9 +204,9 @@ async fn a_state_is_not_sent_into_a_session() {
     assert!(!recorder.methods().contains(&"tools/call".to_owned()));
 }
 
-/// Case 227: what is remembered may be wrong by now.
+/// What is remembered may be wrong by now.
 #[tokio::test]
-async fn a_server_that_changed_its_era_is_probed_anew() {
+async fn case_227_a_server_that_changed_its_era_is_probed_anew() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     let is_modern = Arc::new(AtomicBool::new(true));

@@ -433,7 +433,7 @@ async fn an_endless_event_breaks_it() {
 }
 
 #[tokio::test]
-async fn comments_keep_it_open_and_garbage_breaks_it() {
+async fn case_220_comments_keep_it_open_and_garbage_breaks_it() {
     let streams = Streams::default();
     let open = streams.clone();
     let recorder = Recorder::new(move |_, seen| match seen.what() {

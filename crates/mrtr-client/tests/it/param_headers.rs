@@ -83,6 +83,50 @@ async fn listed_tools_get_their_headers_in_every_round() {
 }
 
 #[tokio::test]
+async fn case_189_a_tool_that_no_header_could_carry_is_left_out_alone() {
+    let header = |name: &str| json!({"type": "string", "x-mcp-header": name});
+    let listed = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let tools = json!([
+        listed("good", object(json!({"a": header("Region")}))),
+        listed("empty", object(json!({"a": header("")}))),
+        listed("space", object(json!({"a": header("a b")}))),
+        listed("break", object(json!({"a": header("X\r\nY")}))),
+        listed(
+            "twice",
+            object(json!({"a": header("Region"), "b": header("region")}))
+        ),
+        listed(
+            "number",
+            object(json!({"a": {"type": "number", "x-mcp-header": "N"}}))
+        ),
+        listed(
+            "items",
+            object(json!({"a": {"type": "array", "items": header("N")}}))
+        ),
+        listed("one of", object(json!({"a": {"oneOf": [header("N")]}}))),
+        listed(
+            "reference",
+            json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d"}}, "$defs": {"d": header("N")}})
+        ),
+        listed(
+            "root",
+            json!({"type": "object", "x-mcp-header": "N", "properties": {}})
+        ),
+        listed("also good", object(json!({"a": {"type": "string"}}))),
+    ]);
+    let server = Server::start(move |_, _| {
+        Reply::Result(
+            json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}),
+        )
+    })
+    .await;
+    let tools = server.client().build().unwrap().list_tools().await.unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["good", "also good"]);
+}
+
+#[tokio::test]
 async fn a_mismatch_asks_for_the_list_and_sends_once_more() {
     let server = Server::start(sql_server("Region")).await;
     let client = server.client().on_form(yes).build().unwrap();

@@ -68,7 +68,7 @@ pub(crate) enum Reply {
     /// Anything.
     Raw(StatusCode, &'static str, String),
     /// A redirect.
-    Redirect(String),
+    Redirect(StatusCode, String),
     /// An event stream; `true` keeps it open.
     Stream(Vec<String>, bool),
     /// An event stream that the test writes to.
@@ -189,8 +189,8 @@ async fn respond(reply: Reply, seen: &Seen) -> Response<Body> {
             .header(header::CONTENT_TYPE, media)
             .body(Body::from(body))
             .unwrap(),
-        Reply::Redirect(to) => Response::builder()
-            .status(StatusCode::TEMPORARY_REDIRECT)
+        Reply::Redirect(status, to) => Response::builder()
+            .status(status)
             .header(header::LOCATION, to)
             .body(Body::empty())
             .unwrap(),

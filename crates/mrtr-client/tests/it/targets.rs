@@ -398,3 +398,21 @@ async fn a_header_mismatch_asks_for_tools_only_when_it_is_a_tool() {
         assert_eq!(server.count(), 1, "{method:?}");
     }
 }
+
+/// The modern code, and the one that the earlier era had and some servers kept.
+#[tokio::test]
+async fn case_237_a_resource_that_is_not_there_has_either_code() {
+    for code in [-32602, -32002] {
+        let recorder = Recorder::new(move |_, _| {
+            let error = json!({"code": code, "message": "Resource not found", "data": {"uri": "file:///a"}});
+            Reply::Error(StatusCode::OK, error)
+        });
+        let client = in_process(&recorder).build().unwrap();
+        let error = client.read_resource("file:///a").await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::Rpc { source, .. } if source.error.code == code),
+            "{error}"
+        );
+        assert_eq!(recorder.count(), 1, "it leads to no other era");
+    }
+}

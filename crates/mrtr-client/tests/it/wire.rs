@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::script::{Reply, Server, asks, done, form, yes};
+use crate::script::{Recorder, Reply, Server, asks, done, form, in_process, yes};
 
 fn message(id: &Value, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "content": [{"type": "text", "text": text}]}})
 }
 
 #[tokio::test]
-async fn streams_are_read_up_to_the_response() {
+async fn case_222_streams_are_read_up_to_the_response() {
     let server = Server::start(|_, seen| {
         let answer = message(seen.id(), "é😀").to_string();
         let (a, b) = answer.split_at(answer.find('é').unwrap() + "é".len());
@@ -74,7 +74,7 @@ async fn a_round_may_come_on_a_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_without_a_response_is_an_unknown_outcome() {
+async fn case_221_a_stream_without_a_response_is_an_unknown_outcome() {
     let progress =
         "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}\n\n";
     for chunks in [
@@ -105,7 +105,7 @@ async fn a_stream_without_a_response_is_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn answers_are_bounded() {
+async fn case_219_answers_are_bounded() {
     let server = Server::start(|_, seen| match seen.params()["arguments"]["as"].as_str() {
         Some("json") => done(&"x".repeat(20_000)),
         Some("stream") => Reply::Stream(vec![format!("data: {}", "x".repeat(20_000))], true),
@@ -133,30 +133,63 @@ async fn answers_are_bounded() {
 }
 
 #[tokio::test]
-async fn redirects_are_not_followed() {
+async fn case_211_redirects_are_not_followed() {
     let target = Server::start(|_, _| done("stolen")).await;
-    let to = target.url.clone();
-    let server = Server::start(move |_, _| Reply::Redirect(to.clone())).await;
-    let error = server
-        .client()
-        .bearer("user-a")
-        .build()
-        .unwrap()
-        .call_tool("t", ())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CallError::Http {
-                status: StatusCode::TEMPORARY_REDIRECT,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert!(error.to_string().contains("redirects are not followed"));
-    assert_eq!((server.count(), target.count()), (1, 0));
+    // Another origin, and the same one: what would be sent again is the call.
+    for to in [
+        target.url.as_str(),
+        "/elsewhere",
+        "https://other.example/mcp",
+    ] {
+        for status in [301, 302, 303, 307, 308] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let to = to.to_owned();
+            let server = Server::start(move |n, _| match n {
+                1 => asks("k", "S"),
+                _ => Reply::Redirect(status, to.clone()),
+            })
+            .await;
+            let client = server.client().bearer("user-a").on_form(yes);
+            let error = client
+                .build()
+                .unwrap()
+                .call_tool("t", ())
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(&error, CallError::Http { status: told, .. } if *told == status),
+                "{error}"
+            );
+            assert!(error.to_string().contains("redirects are not followed"));
+            assert_eq!((server.count(), target.count()), (2, 0), "{status}");
+        }
+    }
+}
+
+/// A stream that was opened and says nothing, or nothing that is about the call.
+#[tokio::test(start_paused = true)]
+async fn case_219_a_stream_that_says_nothing_is_given_up() {
+    for said in ["", ": alive\n\n", "data: "] {
+        let recorder = Recorder::new(move |_, _| Reply::Stream(vec![said.to_owned()], true));
+        let client = in_process(&recorder)
+            .request_timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        let begun = tokio::time::Instant::now();
+        let error = client.call_tool("t", ()).await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                CallError::OutcomeUnknown {
+                    source: RequestError::TimedOut { .. },
+                    ..
+                }
+            ),
+            "{said:?}: {error}"
+        );
+        assert!(begun.elapsed() <= Duration::from_secs(61));
+        assert_eq!(recorder.count(), 1, "it is not repeated");
+    }
 }
 
 /// Runs [`with_a_proxy_in_the_environment`] in a process of its own: the environment of this one belongs to every test.
@@ -339,7 +372,7 @@ async fn errors_of_the_server_are_typed() {
 }
 
 #[tokio::test]
-async fn ids_of_responses_are_checked() {
+async fn case_256_ids_of_responses_are_checked() {
     let server = Server::start(|_, seen| {
         let arguments = &seen.params()["arguments"];
         let mut body = arguments["body"].clone();
@@ -716,7 +749,7 @@ async fn in_progress_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn an_expired_token_does_not_cost_the_answers() {
+async fn case_213_an_expired_token_does_not_cost_the_answers() {
     let server = Server::start(|n, seen| match (n, seen.header("authorization")) {
         (1, _) => asks("k", "S"),
         (_, "Bearer new") => done("x"),

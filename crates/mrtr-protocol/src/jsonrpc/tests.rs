@@ -219,3 +219,64 @@ fn notifications_are_written_without_an_id() {
     assert_eq!(read.method, "notifications/x");
     assert_eq!(read.params.unwrap().get(), r#"{"a":1}"#);
 }
+
+#[test]
+fn case_259_envelope_members_have_one_case() {
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}"#;
+    let renamed =
+        |from: &str, to: &str| request.replace(&format!("\"{from}\":"), &format!("\"{to}\":"));
+    let spellings = |name: &str| {
+        let mut first = name.to_owned();
+        first[..1].make_ascii_uppercase();
+        [
+            first,
+            name.to_ascii_uppercase(),
+            format!("{name} "),
+            name.replace('s', "\u{17f}"),
+        ]
+    };
+    assert!(
+        matches!(Message::parse(request.as_bytes()), Ok(Message::Request(request)) if request.params.is_some())
+    );
+    for name in ["jsonrpc", "id", "method", "params"] {
+        for other in spellings(name).iter().filter(|other| *other != name) {
+            let body = renamed(name, other);
+            let read = Message::parse(body.as_bytes());
+            let as_if_absent = match name {
+                "id" => matches!(read, Ok(Message::Notification(_))),
+                "params" => {
+                    matches!(&read, Ok(Message::Request(request)) if request.params.is_none())
+                }
+                _ => matches!(read, Err(EnvelopeError::Invalid { .. })),
+            };
+            assert!(as_if_absent, "{body}");
+            // Beside the real one it is nobody's, and no second one either.
+            let beside = request.replacen('{', &format!("{{\"{other}\":null,"), 1);
+            assert!(
+                matches!(Message::parse(beside.as_bytes()), Ok(Message::Request(_))),
+                "{beside}"
+            );
+        }
+    }
+    for (good, name) in [
+        (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "result"),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}"#,
+            "error",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}"#,
+            "code",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}"#,
+            "message",
+        ),
+    ] {
+        assert!(Response::parse(good.as_bytes()).is_ok(), "{good}");
+        for other in spellings(name).iter().filter(|other| *other != name) {
+            let body = good.replace(&format!("\"{name}\":"), &format!("\"{other}\":"));
+            assert!(Response::parse(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

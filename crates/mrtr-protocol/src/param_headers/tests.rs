@@ -13,7 +13,7 @@ fn with(property: Value) -> Value {
 }
 
 #[test]
-fn invalid_annotations_are_found_wherever_they_are() {
+fn case_189_invalid_annotations_are_found_wherever_they_are() {
     assert!(
         !of(with(json!({"type": "string", "x-mcp-header": "Region"})))
             .unwrap()

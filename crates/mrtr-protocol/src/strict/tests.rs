@@ -93,7 +93,7 @@ fn finds_duplicates_at_any_depth_and_in_any_spelling() {
 }
 
 #[test]
-fn bounds_depth_without_recursion() {
+fn case_262_bounds_depth_without_recursion() {
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     assert_eq!(check(nested(128).as_bytes()), Ok(()));
     assert_eq!(
@@ -171,7 +171,7 @@ fn codes_follow_the_kind() {
 }
 
 #[test]
-fn many_members_are_not_quadratic() {
+fn case_262_many_members_are_not_quadratic() {
     let members: Vec<String> = (0..200_000).map(|n| format!("\"key{n}\":0")).collect();
     let body = format!("{{{}}}", members.join(","));
     let twice = format!("{{{},\"key0\":0}}", members.join(","));

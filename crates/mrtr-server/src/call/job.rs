@@ -461,6 +461,7 @@ impl Job {
                 return Reply::unaskable(handler, why, standing);
             }
         };
+        metrics::sealed();
         let mut result = match InputRequiredResult::new(requests, Some(state)) {
             Ok(result) => result,
             Err(error) => {

@@ -446,19 +446,17 @@ fn check_version(sent: &HeaderMap) -> Result<(), Refused> {
     })
 }
 
+/// The methods of HTTP that are served at all.
+pub(super) fn methods(earlier: bool) -> HeaderValue {
+    HeaderValue::from_static(if earlier { "POST, GET, DELETE" } else { "POST" })
+}
+
 /// What a GET without a session is told: there is no stream to open.
 pub(super) fn no_stream(earlier: bool) -> Refused {
-    let (message, allow) = if earlier {
-        (
-            "Send each message as an HTTP POST to this endpoint. GET and DELETE are for sessions: send the `Mcp-Session-Id` that `initialize` was answered with.",
-            "POST, GET, DELETE",
-        )
+    let message = if earlier {
+        "Send each message as an HTTP POST to this endpoint. GET and DELETE are for sessions: send the `Mcp-Session-Id` that `initialize` was answered with."
     } else {
-        (
-            "Send each message as an HTTP POST to this endpoint; this revision has no GET stream and no session.",
-            "POST",
-        )
+        "Send each message as an HTTP POST to this endpoint; this revision has no GET stream and no session."
     };
-    Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message)
-        .with_header(ALLOW, HeaderValue::from_static(allow))
+    Refused::by_status(StatusCode::METHOD_NOT_ALLOWED, message).with_header(ALLOW, methods(earlier))
 }

@@ -4,6 +4,8 @@
 //! 127.0.0.1 (*DNS rebinding*). The first carries a foreign `Origin`, the second a foreign `Host`. Both are checked, before
 //! anything of the request is read (specification, `basic/transports/streamable-http`, "Security & Endpoint").
 
+use std::fmt;
+
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
@@ -11,11 +13,25 @@ use http::uri::Authority;
 /// Names that are served until the first one is given.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
+/// Whether pages of an origin, in lower case, may call.
+type Allowed = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// Which `Host` and `Origin` are served.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Gate {
     hosts: Vec<String>,
     origins: Vec<String>,
+    allowed: Vec<Allowed>,
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hosts, origins, .. } = self;
+        f.debug_struct("Gate")
+            .field("hosts", hosts)
+            .field("origins", origins)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a request is not let in; all of them are HTTP 403.
@@ -38,6 +54,16 @@ impl Gate {
         self.origins.push(origin.to_ascii_lowercase());
     }
 
+    pub(crate) fn allow_origins(&mut self, allowed: Allowed) {
+        self.allowed.push(allowed);
+    }
+
+    fn is_named(&self, origin: &str) -> bool {
+        self.origins.iter().any(|named| named == origin)
+            || self.allowed.iter().any(|allowed| allowed(origin))
+    }
+
+    /// Whether the request may come in. A page's `Origin`, where there is one, is then one that may read the answer.
     pub(crate) fn check(&self, head: &Parts) -> Result<(), Barred> {
         let host = one_host(head).ok_or(Barred::Host)?;
         let name = host.host().to_ascii_lowercase();
@@ -63,7 +89,7 @@ impl Gate {
             .strip_prefix("http://")
             .or(origin.strip_prefix("https://"))
             .is_some_and(|authority| authority == host.as_str().to_ascii_lowercase());
-        if origins.next().is_none() && (own || self.origins.contains(&origin)) {
+        if origins.next().is_none() && (own || self.is_named(&origin)) {
             Ok(())
         } else {
             Err(Barred::Origin)

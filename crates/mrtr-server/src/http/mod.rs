@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Host, Origin                      403     nothing of the request has been read
+//! a browser's question (CORS)       204
 //! method, media type                405 415
 //! authentication                    401     nothing of the body has been read
 //! size                              413
@@ -17,6 +18,7 @@
 //! Specification: `basic/transports/streamable-http`.
 
 mod accept;
+mod cors;
 mod described;
 pub(crate) mod earlier;
 pub(crate) mod gate;
@@ -66,7 +68,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            Ok(answer(&inner, request)
+            Ok(let_in(&inner, request)
                 .await
                 .unwrap_or_else(|refused| refused.into_response()))
         })
@@ -132,7 +134,8 @@ impl Refused {
     }
 }
 
-async fn answer<B>(inner: &Arc<Inner>, request: Request<B>) -> Result<HttpReply, Refused>
+/// Whoever may not come in learns no more than that. A page that may can read every answer, refusals included.
+async fn let_in<B>(inner: &Arc<Inner>, request: Request<B>) -> Result<HttpReply, Refused>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -142,6 +145,25 @@ where
         .gate
         .check(&head)
         .map_err(|barred| Refused::by_status(StatusCode::FORBIDDEN, barred.to_string()))?;
+    let page = cors::page(&head);
+    let mut response = if cors::is_question(&head) {
+        cors::yes(&head, earlier::methods(inner.earlier_era))
+    } else {
+        answer(inner, head, body)
+            .await
+            .unwrap_or_else(|refused| refused.into_response())
+    };
+    if let Some(page) = page {
+        cors::share(&mut response, page);
+    }
+    Ok(response)
+}
+
+async fn answer<B>(inner: &Arc<Inner>, head: Parts, body: B) -> Result<HttpReply, Refused>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let for_session = [Method::GET, Method::DELETE].contains(&head.method)
         && inner.earlier_era
         && head.headers.contains_key(headers::SESSION_ID);

@@ -37,7 +37,7 @@ use crate::modern::{self, Declared};
 use crate::outbox::{Link, Outbox, Outlet, in_one_line};
 use crate::reply::Reply;
 use crate::server::{Inner, Server};
-use crate::session::Session;
+use crate::session::{Session, no_sessions};
 
 /// Messages that wait to be written. Notifications beyond it are dropped; responses wait.
 const WAITING: usize = 1_024;
@@ -452,6 +452,10 @@ impl Connection {
                 (None, None) if name == method::PING && !modern && inner.earlier_era => {
                     Reply::nothing().in_earlier_era()
                 }
+                // Whoever does not know of another era gets to know the version.
+                (None, None) if name == method::INITIALIZE && !modern => {
+                    Reply::error(StatusCode::BAD_REQUEST, no_sessions(params.as_deref()))
+                }
                 (None, None) if name == method::SUBSCRIPTIONS_LISTEN && inner.announces => {
                     let opened = subscribe(&inner, requester, &id, params.as_deref());
                     // Nothing of the request but its id is kept while the subscription is open.
@@ -626,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_wherever_chunks_are_cut() {
+    fn case_242_lines_are_whole_wherever_chunks_are_cut() {
         let text = b"{\"a\":1}\r\n\n  \n{\"b\":\"\xc3\xa9\"}\n{\"c\"";
         let whole =
             [&b"{\"a\":1}"[..], b"{\"b\":\"\xc3\xa9\"}"].map(|line| Line::Whole(line.into()));
@@ -639,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_skipped_and_not_held() {
+    fn case_250_a_line_that_is_too_long_is_skipped_and_not_held() {
         assert_eq!(lines(3, &[b"abc\nabcd\nx\n"]).len(), 3);
         assert_eq!(lines(3, &[b"abc\r\n"]), [Line::Whole(b"abc".into())]);
         assert_eq!(lines(3, &[b"abcd\r\n"]), [Line::TooLong]);

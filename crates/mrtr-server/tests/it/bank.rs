@@ -272,7 +272,11 @@ impl Bank {
 
     /// The response's body as it crossed the wire.
     pub(crate) async fn send_for_text(&self, call: &Call) -> String {
-        let request = call.with_body(call.body.to_string());
+        self.send_raw_for_text(call.with_body(call.body.to_string()))
+            .await
+    }
+
+    pub(crate) async fn send_raw_for_text(&self, request: Request<Body>) -> String {
         let response = self.server.clone().call(request).await.unwrap();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         String::from_utf8(bytes.to_vec()).unwrap()

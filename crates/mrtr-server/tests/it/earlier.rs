@@ -140,7 +140,7 @@ async fn what_was_not_declared_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_stream_that_broke_is_resumed_where_it_was() {
+async fn case_232_a_stream_that_broke_is_resumed_where_it_was() {
     let bank = Bank::new();
     let session = Session::open(&bank.server, everything()).await;
     let mut call = session.call(1, "transfer", transfer()).await;
@@ -307,7 +307,7 @@ async fn deleting_a_session_ends_what_is_open_in_it() {
 }
 
 #[tokio::test]
-async fn sessions_are_bounded_in_number_and_time() {
+async fn case_233_sessions_are_bounded_in_number_and_time() {
     let bank = Bank::with(|builder| {
         builder.limits(|limits| {
             limits.sessions = 3;
@@ -710,7 +710,7 @@ async fn a_model_and_folders_are_asked_for_by_request_too() {
 }
 
 #[tokio::test]
-async fn a_resource_that_is_not_there_has_this_eras_code() {
+async fn case_237_a_resource_that_is_not_there_has_this_eras_code() {
     let server = Server::builder("files", "1")
         .allow_anonymous()
         .resource(mrtr_server::resource("file:///a", async || "a"))

@@ -1,5 +1,6 @@
 //! What reaches the log: enough for an operator, and nothing that is somebody's secret.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -62,7 +63,7 @@ impl MakeWriter<'_> for Log {
 
 /// Every record and span of the server's own, from one thread.
 #[tokio::test]
-async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
+async fn case_266_the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
     let (log, _listening) = Log::listen();
     let bank = Bank::new();
     let asked = |memo: &str| Call::first().argument("memo", memo);
@@ -126,4 +127,40 @@ async fn the_log_tells_flows_apart_and_holds_no_state_key_answer_or_argument() {
     ] {
         assert!(!text.contains(secret), "{secret:?} is in the log: {text}");
     }
+}
+
+#[tokio::test]
+async fn case_266_one_hash_links_the_rounds_of_a_flow_and_numbers_count_them() {
+    let (log, _listening) = Log::listen();
+    let bank = Bank::new();
+    let call = |id: i64| Call::of("steps", json!({})).id(id);
+    let yes = || accept(json!({ "ok": true }));
+    let first = bank.send(&call(1)).await;
+    let second = call(2).state(first.state()).answer("a", yes());
+    let second = bank.send(&second).await;
+    let last = call(3).state(second.state()).answer("b", yes());
+    assert_eq!(bank.send(&last).await.text(), "done");
+    assert!(bank.send(&last).await.is_replayed());
+    bank.send(&call(4).state("nonsense")).await;
+
+    let text = log.text();
+    let flows = |text: &str| -> HashSet<String> {
+        let named = text.split("flow=").skip(1);
+        named
+            .map(|rest| rest.split([' ', '}']).next().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(flows(&text).len(), 1, "{text}");
+    for (number, count) in [
+        ("mrtr.states.sealed=1", 2),
+        ("kind=\"round\" answer=\"first\"", 2),
+        ("kind=\"round\" answer=\"settled\"", 1),
+        ("mrtr.states.rejected=1 reason=\"malformed\"", 1),
+        ("operation=\"claim\"", 3),
+    ] {
+        let lines = text.lines().filter(|line| line.contains(number)).count();
+        assert_eq!(lines, count, "{number}: {text}");
+    }
+    bank.open().await;
+    assert_eq!(flows(&log.text()).len(), 2, "another flow has another hash");
 }

@@ -136,7 +136,7 @@ async fn reports_are_thinned_out_and_the_last_one_arrives() {
 }
 
 #[tokio::test]
-async fn a_stream_says_that_nobody_may_hold_it_back() {
+async fn case_212_a_stream_says_that_nobody_may_hold_it_back() {
     let bank = bank();
     let call = Call::of("counts", json!({})).meta("progressToken", 1);
     let request = call.with_body(call.body.to_string());
@@ -188,7 +188,7 @@ async fn log_messages_are_sent_to_whoever_asked_for_their_level() {
 }
 
 #[tokio::test]
-async fn a_closed_stream_takes_its_request_along() {
+async fn case_209_a_closed_stream_takes_its_request_along() {
     let bank = bank();
     // Before anything was sent, and after.
     let call = Call::of("notices", json!({}));
@@ -204,7 +204,7 @@ async fn a_closed_stream_takes_its_request_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_has_comments() {
+async fn case_220_a_silent_stream_has_comments() {
     let bank = Bank::with(|builder| {
         builder.tool(tool("slow", async |progress: Progress| {
             progress.report(1.0, None, None);
@@ -244,20 +244,23 @@ async fn a_call_may_let_go_of_its_connection() {
 }
 
 /// A client over lines.
-struct Pipe {
-    lines: tokio::io::Lines<BufReader<DuplexStream>>,
-    to_server: DuplexStream,
-    serving: JoinHandle<std::io::Result<()>>,
+pub(crate) struct Pipe {
+    pub(crate) lines: tokio::io::Lines<BufReader<DuplexStream>>,
+    pub(crate) to_server: DuplexStream,
+    pub(crate) serving: JoinHandle<std::io::Result<()>>,
     _shutdown: oneshot::Sender<()>,
 }
 
 impl Pipe {
-    fn open(server: &Server) -> Self {
+    pub(crate) fn open(server: &Server) -> Self {
+        Self::of(server, mrtr_server::Principal::user("stdio", "somebody"))
+    }
+
+    pub(crate) fn of(server: &Server, principal: mrtr_server::Principal) -> Self {
         let (to_server, from_client) = duplex(1 << 10);
         let (to_client, from_server) = duplex(1 << 10);
         let (shutdown, ended) = oneshot::channel::<()>();
         let server = server.clone();
-        let principal = mrtr_server::Principal::user("stdio", "somebody");
         let serving = tokio::spawn(async move {
             let shutdown = async { drop(ended.await) };
             server
@@ -272,33 +275,33 @@ impl Pipe {
         }
     }
 
-    async fn write(&mut self, text: &str) {
+    pub(crate) async fn write(&mut self, text: &str) {
         self.to_server.write_all(text.as_bytes()).await.unwrap();
     }
 
-    async fn send(&mut self, message: &Value) {
+    pub(crate) async fn send(&mut self, message: &Value) {
         self.write(&format!("{message}\n")).await;
     }
 
-    async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         let line = self.lines.next_line().await.unwrap().expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"))
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         drop(self.to_server);
         self.serving.await.unwrap().unwrap();
     }
 }
 
-fn modern(id: i64, call: &Call) -> Value {
+pub(crate) fn modern(id: i64, call: &Call) -> Value {
     let mut body = call.body.clone();
     body["id"] = id.into();
     body
 }
 
 #[tokio::test]
-async fn both_eras_over_the_same_lines() {
+async fn case_235_both_eras_over_the_same_lines() {
     let bank = bank();
     let mut pipe = Pipe::open(&bank.server);
     // The earlier era may be pinged before it is opened.
@@ -347,7 +350,7 @@ async fn both_eras_over_the_same_lines() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_answered_and_skipped() {
+async fn case_243_lines_that_are_no_messages_are_answered_and_skipped() {
     let bank = Bank::with(|builder| builder.limits(|limits| limits.body = 2_000));
     let mut pipe = Pipe::open(&bank.server);
     let deep = format!("{}{}\n", "[".repeat(1_900 / 2), "]".repeat(1_900 / 2));
@@ -387,12 +390,16 @@ async fn lines_that_are_no_messages_are_answered_and_skipped() {
 }
 
 #[tokio::test]
-async fn a_request_is_cancelled_by_its_id_and_nothing_is_said_of_it() {
+async fn case_248_a_request_is_cancelled_by_its_id_and_nothing_is_said_of_it() {
     let bank = bank();
     let mut pipe = Pipe::open(&bank.server);
     pipe.send(&modern(1, &Call::of("notices", json!({})))).await;
     pipe.send(&modern(2, &Call::of("plain", json!({})))).await;
     assert_eq!(pipe.message().await["id"], 2);
+    pipe.send(&modern(1, &Call::of("plain", json!({})))).await;
+    assert_eq!(pipe.message().await["error"]["code"], -32600);
+    // An id of another type is another request's.
+    pipe.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "1" } })).await;
     pipe.send(&modern(1, &Call::of("plain", json!({})))).await;
     assert_eq!(pipe.message().await["error"]["code"], -32600);
     pipe.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } })).await;
@@ -410,7 +417,7 @@ async fn a_request_is_cancelled_by_its_id_and_nothing_is_said_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_asked_before_the_end_is_answered() {
+async fn case_245_what_was_asked_before_the_end_is_answered() {
     let bank = bank();
     let mut pipe = Pipe::open(&bank.server);
     let call = Call::of("counts", json!({})).meta("progressToken", 1);
@@ -425,7 +432,7 @@ async fn what_was_asked_before_the_end_is_answered() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_ends_its_last_line() {
+async fn case_242_the_end_of_the_input_ends_its_last_line() {
     let bank = bank();
     let mut pipe = Pipe::open(&bank.server);
     let call = modern(1, &Call::of("plain", json!({}))).to_string();

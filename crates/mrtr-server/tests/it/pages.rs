@@ -14,6 +14,7 @@ use std::time::Duration;
 use tower_service::Service as _;
 
 use crate::bank::{Bank, Call, Reply};
+use crate::session::{Session, everything, text};
 
 /// What pages were given, by whom.
 #[derive(Clone, Default)]
@@ -300,4 +301,31 @@ fn the_address_of_pages_is_one() {
     ] {
         Pages::new(bad, MemoryVisits::new(clock.clone())).unwrap_err();
     }
+}
+
+#[tokio::test]
+async fn case_228_in_a_session_a_page_is_asked_for_by_request_under_an_id() {
+    let site = Site::new();
+    let session = Session::open(&site.bank.server, everything()).await;
+    let mut call = session.call(1, "link", json!({})).await;
+    let first = call.message().await;
+    let params = &first["params"];
+    assert_eq!(
+        (&first["method"], &params["mode"]),
+        (&json!("elicitation/create"), &json!("url"))
+    );
+    assert!(!params["elicitationId"].as_str().unwrap().is_empty());
+    let page = params["url"].as_str().unwrap().to_owned();
+    // Consent to look is not completion in this era either, and somebody else's visit is none.
+    session.answer(&first, json!({ "action": "accept" })).await;
+    let (status, _) = site.visit("POST", &page, Some("user-b"), "x", &[]).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    let early = tokio::time::timeout(Duration::from_millis(50), call.event()).await;
+    assert!(early.is_err(), "{early:?}");
+    site.visit("POST", &page, Some("user-a"), "a secret", &[])
+        .await;
+    let complete = call.message().await;
+    assert_eq!(complete["method"], "notifications/elicitation/complete");
+    assert_eq!(complete["params"]["elicitationId"], params["elicitationId"]);
+    assert_eq!(text(&call.message().await), "linked");
 }

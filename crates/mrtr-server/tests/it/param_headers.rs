@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bank::{Bank, Call, Effects, Reply};
 use crate::cases::Refusal;
+use crate::log::Log;
 use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
@@ -73,7 +74,7 @@ async fn send(bank: &Bank, arguments: Value, headers: &[(&str, &str)]) -> Reply 
 }
 
 #[tokio::test]
-async fn headers_that_say_what_the_body_says() {
+async fn case_188_headers_that_say_what_the_body_says() {
     let bank = bank();
     for (arguments, headers) in [
         (json!({}), vec![]),
@@ -111,7 +112,10 @@ async fn headers_that_say_what_the_body_says() {
             vec![("mcp-param-region", "=?base64?IHBhZGRlZCA=?=")],
         ),
         (json!({ "region": "" }), vec![("mcp-param-region", "")]),
+        (json!({ "level": 42 }), vec![("mcp-param-level", "42")]),
+        (json!({ "level": 42 }), vec![("mcp-param-level", " 42 ")]),
         (json!({ "level": 42 }), vec![("mcp-param-level", "42.0")]),
+        (json!({ "level": 42 }), vec![("mcp-param-level", "4.2e1")]),
         (
             json!({ "level": 9_007_199_254_740_991_i64 }),
             vec![("mcp-param-level", "9007199254740991")],
@@ -141,7 +145,7 @@ async fn headers_that_say_what_the_body_says() {
 }
 
 #[tokio::test]
-async fn headers_that_say_something_else() {
+async fn case_188_headers_that_say_something_else() {
     for (arguments, headers) in [
         (json!({ "region": "us-west1" }), vec![]),
         (json!({ "region": "" }), vec![]),
@@ -183,7 +187,10 @@ async fn headers_that_say_something_else() {
             vec![("mcp-param-level", "9007199254740993")],
         ),
         (json!({ "level": 9_007_199_254_740_993_i64 }), vec![]),
+        (json!({ "level": 42 }), vec![("mcp-param-level", "042")]),
+        (json!({ "level": 42 }), vec![("mcp-param-level", "")]),
         (json!({ "dry": true }), vec![("mcp-param-dry", "TRUE")]),
+        (json!({ "dry": true }), vec![("mcp-param-dry", "True")]),
         (
             json!({ "place": { "rack": "south" } }),
             vec![("mcp-param-rack", "north")],
@@ -293,8 +300,15 @@ async fn a_client_sends_what_the_server_wants() {
     assert_eq!(result.unwrap().joined_text(), "done");
 }
 
+/// Why a tool with these arguments cannot be served.
+fn build<T: serde::de::DeserializeOwned + JsonSchema + Send + 'static>() -> String {
+    let builder: ServerBuilder = Server::builder("s", "1").allow_anonymous();
+    let tool = tool("t", async |_: Args<T>| "x");
+    builder.tool(tool).build().unwrap_err().to_string()
+}
+
 #[test]
-fn annotations_that_no_client_would_take_are_refused() {
+fn case_189_annotations_that_no_client_would_take_are_refused() {
     #[derive(Deserialize, JsonSchema)]
     #[allow(dead_code, reason = "only the schema is looked at")]
     struct Twice {
@@ -326,30 +340,70 @@ fn annotations_that_no_client_would_take_are_refused() {
     struct Listed {
         list: Vec<Number>,
     }
-    #[derive(Deserialize, JsonSchema)]
-    #[allow(dead_code, reason = "only the schema is looked at")]
-    struct Secret {
-        #[schemars(extend("x-mcp-header" = "Key"))]
-        api_key: String,
-    }
-    fn build<T: serde::de::DeserializeOwned + JsonSchema + Send + 'static>() -> String {
-        let builder: ServerBuilder = Server::builder("s", "1").allow_anonymous();
-        let tool = tool("t", async |_: Args<T>| "x");
-        builder.tool(tool).build().unwrap_err().to_string()
-    }
     for (error, part) in [
         (build::<Twice>(), "used twice"),
         (build::<Number>(), "string, integer or boolean"),
         (build::<Empty>(), "non-empty token"),
         (build::<Broken>(), "non-empty token"),
         (build::<Listed>(), "reachable through `properties`"),
-        (build::<Secret>(), "`api_key` asks for a secret"),
     ] {
         assert!(
             error.contains(part) && error.contains("tool `t`"),
             "{error}"
         );
     }
+}
+
+#[test]
+fn case_190_a_secret_is_in_no_header() {
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code, reason = "only the schema is looked at")]
+    struct ApiKey {
+        #[schemars(extend("x-mcp-header" = "Key"))]
+        api_key: String,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code, reason = "only the schema is looked at")]
+    struct Password {
+        #[schemars(extend("x-mcp-header" = "Region"))]
+        password: String,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code, reason = "only the schema is looked at")]
+    struct Token {
+        #[schemars(extend("x-mcp-header" = "Region"))]
+        #[serde(rename = "accessToken")]
+        token: String,
+    }
+    for (error, name) in [
+        (build::<ApiKey>(), "api_key"),
+        (build::<Password>(), "password"),
+        (build::<Token>(), "accessToken"),
+    ] {
+        let part = format!("`{name}` asks for a secret");
+        assert!(
+            error.contains(&part) && error.contains("tool `t`"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn case_190_headers_are_not_in_the_log() {
+    let (log, _listening) = Log::listen();
+    let bank = bank();
+    let call = Call::of("query", json!({ "region": "a region of mine" }))
+        .header("cookie", "sid=a cookie of mine")
+        .header("x-api-key", "a key of mine");
+    let good = call.clone().header("mcp-param-region", "a region of mine");
+    assert_eq!(bank.send(&good).await.text(), "done");
+    let other = call.clone().header("mcp-param-region", "another of mine");
+    MISMATCH.check("another", &bank.send(&other).await);
+    let stranger = good.by("a token of mine");
+    assert_eq!(bank.send(&stranger).await.status, StatusCode::UNAUTHORIZED);
+    let text = log.text();
+    assert!(text.contains("query"), "{text}");
+    assert!(!text.contains("of mine"), "{text}");
 }
 
 #[tokio::test]

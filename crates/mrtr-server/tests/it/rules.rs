@@ -125,7 +125,7 @@ async fn what_may_be_kept_says_for_how_long_and_by_whom() {
 }
 
 #[tokio::test]
-async fn an_error_has_its_requests_id_and_a_code_that_is_defined() {
+async fn case_260_an_error_has_its_requests_id_and_a_code_that_is_defined() {
     let bank = full();
     let call = |call: Call| call.id("seven");
     for (bad, status, code) in [
@@ -154,7 +154,7 @@ async fn an_error_has_its_requests_id_and_a_code_that_is_defined() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_not_spoken_is_answered_with_those_that_are() {
+async fn case_192_a_version_that_is_not_spoken_is_answered_with_those_that_are() {
     let bank = Bank::new();
     for version in ["1900-01-01", "2099-01-01", "latest"] {
         let call = Call::first()
@@ -162,6 +162,8 @@ async fn a_version_that_is_not_spoken_is_answered_with_those_that_are() {
             .header("mcp-protocol-version", version);
         let reply = bank.send(&call).await;
         Refusal::http(StatusCode::BAD_REQUEST, -32022).check(version, &reply);
+        assert_eq!(reply.headers["content-type"], "application/json");
+        assert_eq!(reply.body["id"], 1);
         let data = &reply.body["error"]["data"];
         assert_eq!(data["requested"], version);
         assert!(
@@ -329,7 +331,7 @@ async fn header_names_have_no_case_and_their_values_have() {
 }
 
 #[tokio::test]
-async fn a_notification_is_accepted_without_a_body_or_refused_by_status() {
+async fn case_204_a_notification_is_accepted_without_a_body_or_refused_by_status() {
     let bank = Bank::new();
     let send = async |body: &str| -> Reply {
         bank.send_raw(Call::first().with_body(body.to_owned()))

@@ -105,7 +105,7 @@ async fn silent_connections_are_closed_and_make_room() {
 struct Reached(std::sync::Arc<tokio::sync::Notify>);
 
 #[tokio::test]
-async fn a_graceful_shutdown_lets_calls_finish() {
+async fn case_269_a_graceful_shutdown_lets_calls_finish() {
     let reached = Reached(Default::default());
     let server = Server::builder("slow", "1")
         .allow_anonymous()

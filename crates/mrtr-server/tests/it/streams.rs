@@ -145,7 +145,7 @@ async fn each_stream_has_what_is_about_its_own_request() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_closed_half_way_cancels_its_request() {
+async fn case_209_a_stream_that_is_closed_half_way_cancels_its_request() {
     let bank = bank(&Later::default());
     let call = reporting("waits", "t");
     let request = call.with_body(call.body.to_string());
@@ -263,6 +263,42 @@ async fn a_result_is_not_held_up_by_whoever_goes_on_sending() {
     assert!(String::from_utf8_lossy(&last.unwrap()).contains("done"));
 }
 
+/// A gigabyte of reports, which nobody reads.
+#[tokio::test]
+async fn case_224_whoever_reads_slowly_is_told_less() {
+    const REPORTS: u32 = 16_384;
+    let bank = Bank::with(|builder| {
+        builder.tool(tool("talks", async |progress: Progress| {
+            let message = "x".repeat(64 << 10);
+            for n in 1..=REPORTS {
+                progress.report(f64::from(n), None, Some(&message));
+                if n % 64 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            "done"
+        }))
+    });
+    let call = reporting("talks", "t");
+    let request = call.with_body(call.body.to_string());
+    let response = bank.server.clone().call(request).await.unwrap();
+    let mut body = response.into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(String::from_utf8_lossy(&first).contains("notifications/progress"));
+    // Time in which it could go on.
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    let rest = body.collect().await.unwrap().to_bytes();
+    assert!(rest.len() < 16 << 20, "{} bytes were kept", rest.len());
+    let text = String::from_utf8_lossy(&rest);
+    let last = text
+        .lines()
+        .rfind(|line| line.starts_with("data: "))
+        .unwrap();
+    assert!(last.contains("done"), "{last}");
+}
+
 /// A client over lines.
 struct Pipe(Lines<BufReader<DuplexStream>>, DuplexStream);
 
@@ -301,7 +337,7 @@ impl Pipe {
 }
 
 #[tokio::test]
-async fn nothing_follows_a_result() {
+async fn case_222_nothing_follows_a_result() {
     let later = Later::default();
     let all = streamed(&bank(&later), &reporting("lingers", "t")).await;
     assert_eq!(all.len(), 2, "{all:?}");
@@ -344,7 +380,7 @@ async fn over_lines_a_question_is_a_result_too() {
 }
 
 #[tokio::test]
-async fn a_cancellation_that_comes_too_late_or_for_nobody_does_no_harm() {
+async fn case_248_a_cancellation_that_comes_too_late_or_for_nobody_does_no_harm() {
     let bank = bank(&Later::default());
     let mut pipe = Pipe::open(&bank.server);
     pipe.send(1, &Call::of("plain", json!({}))).await;
@@ -458,7 +494,7 @@ fn start() -> (
 const SERVING: &str = "now it serves";
 
 #[tokio::test]
-#[ignore = "a child process of `nothing_but_messages_is_on_stdout`"]
+#[ignore = "a child process of `case_246_nothing_but_messages_is_on_stdout`"]
 async fn child() {
     fn noise() {
         println!("noise");
@@ -468,7 +504,11 @@ async fn child() {
             .args(["-c", "echo noise"])
             .status();
         assert!(loud.unwrap().success());
+        std::panic::catch_unwind(|| panic!("noise")).unwrap_err();
+        tracing::error!("noise");
     }
+    // It writes to standard output unless it is told otherwise.
+    tracing_subscriber::fmt().init();
     println!("\n{SERVING}");
     let server = Server::builder("noisy", "1")
         .tool(tool("noisy", async |progress: Progress| {
@@ -485,7 +525,7 @@ async fn child() {
 }
 
 #[tokio::test]
-async fn nothing_but_messages_is_on_stdout() {
+async fn case_246_nothing_but_messages_is_on_stdout() {
     let (mut stdin, mut lines, mut child) = start();
     let mut next = async || {
         let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;

@@ -11,38 +11,57 @@ async fn post(bank: &Bank, body: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn ids_keep_their_type_and_digits() {
+async fn case_253_ids_keep_their_type_and_digits() {
+    let with_id = |id: &str| {
+        let body = Call::first().body.to_string();
+        body.replace("\"id\":1", &format!("\"id\":{id}"))
+    };
+    let long = json!("x".repeat(1 << 20)).to_string();
     for id in [
         "1",
         "-7",
         "0",
         "9007199254740993",
+        "9223372036854775807",
+        "9223372036854775808",
         "123456789012345678901234567890",
         "\"1\"",
         "\"\"",
         "\"\\u00e9\"",
+        &long,
     ] {
-        let body = Call::first()
-            .body
-            .to_string()
-            .replace("\"id\":1", &format!("\"id\":{id}"));
         let bank = Bank::new();
-        let response =
-            tower_service::Service::call(&mut bank.server.clone(), Call::first().with_body(body))
-                .await
-                .unwrap();
-        let bytes = http_body_util::BodyExt::collect(response.into_body())
-            .await
-            .unwrap()
-            .to_bytes();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let request = Call::first().with_body(with_id(id));
+        let text = bank.send_raw_for_text(request).await;
         let echoed: serde_json::Value = serde_json::from_str(&text).unwrap();
         let sent: serde_json::Value = serde_json::from_str(id).unwrap();
         assert!(
             sent.is_string() && echoed["id"] == sent || text.contains(&format!("\"id\":{id},")),
             "{text}"
         );
+        assert!(echoed["result"]["requestState"].is_string(), "{text}");
     }
+    let bank = Bank::new();
+    for id in ["1.0", "1e2", "1.5", "null", "true", "[]", "[1]", "{}"] {
+        let reply = post(&bank, &with_id(id)).await;
+        assert_eq!(
+            (reply.status, reply.code(), reply.body.get("id")),
+            (StatusCode::BAD_REQUEST, Some(-32600), None),
+            "{id}: {reply:?}"
+        );
+    }
+    // Without one it is a notification, which is not answered and does nothing.
+    let state = bank.open().await;
+    let silent = Call::retry(&state)
+        .body
+        .to_string()
+        .replace("\"id\":2,", "");
+    let reply = bank.send_raw(Call::first().with_body(silent)).await;
+    assert_eq!(
+        (reply.status, reply.body),
+        (StatusCode::ACCEPTED, json!(null))
+    );
+    assert_eq!((bank.effects.count(), bank.rows().await), (0, (0, 0)));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use mrtr_client::{
     Change, Client, ClientBuilder, Era, EraChoice, FormAnswer, FormQuestion, Refusal,
@@ -10,6 +11,7 @@ use mrtr_protocol::SubscriptionFilter;
 use mrtr_server::{Principal, Server, resource};
 use mrtr_testkit::{Effects, Harness};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
 use crate::bank;
 
@@ -60,7 +62,7 @@ fn servers() -> Vec<(&'static str, ClientBuilder, Effects, Server)> {
 }
 
 #[tokio::test]
-async fn what_is_asked_and_done_is_the_same() {
+async fn case_228_what_is_asked_and_done_is_the_same() {
     for era in [EraChoice::Auto, EraChoice::Modern, EraChoice::Earlier] {
         for (way, client, effects) in ways() {
             let asked = Arc::new(AtomicUsize::new(0));
@@ -152,5 +154,49 @@ async fn word_of_a_change_reaches_who_asked_for_it() {
                 "{way} {era:?}"
             );
         }
+    }
+}
+
+/// Carries lines, and garbage before each; counts what was said and not what it put there.
+async fn carry(from: DuplexStream, mut to: DuplexStream, said: Arc<AtomicUsize>) {
+    let garbage = "Listening\n\u{feff}\nnull\n[]\n{\"jsonrpc\":\"2.0\"}\n{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"x\"}}\n";
+    let mut lines = BufReader::new(from).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        said.fetch_add(1, Ordering::SeqCst);
+        let all = format!("{garbage}{line}\n");
+        if to.write_all(all.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The server says one error of each bad line, and the client nothing: neither answers the other's for ever.
+#[tokio::test(start_paused = true)]
+async fn case_243_garbage_between_two_ends_is_not_answered_for_ever() {
+    for era in [EraChoice::Modern, EraChoice::Earlier] {
+        let server = open(&Effects::new());
+        let [(reader, a), (b, into_client), (from_client, c), (d, writer)] =
+            std::array::from_fn(|_| tokio::io::duplex(64 * 1024));
+        let counts: [Arc<AtomicUsize>; 2] = Default::default();
+        tokio::spawn(carry(b, a, Arc::clone(&counts[0])));
+        tokio::spawn(carry(d, c, Arc::clone(&counts[1])));
+        tokio::spawn(async move {
+            let alice = Principal::user("https://login.example", "alice");
+            let forever = std::future::pending();
+            server
+                .serve_lines(from_client, into_client, alice, forever)
+                .await
+        });
+        let client = Client::pipe("bank", reader, writer).era(era).on_form(yes);
+        let client = client.build().unwrap();
+        let result = client.call_tool("charge_good", json!({"amount": 5})).await;
+        assert_eq!(result.unwrap().joined_text(), "charged 5", "{era:?}");
+        let said = || counts.each_ref().map(|count| count.load(Ordering::SeqCst));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let by_then = said();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(said(), by_then, "{era:?}: silence");
+        assert!(by_then[0] <= 6 * by_then[1], "{era:?}: {by_then:?}");
+        assert!(by_then[1] < 10, "{era:?}: {by_then:?}");
     }
 }

@@ -16,7 +16,7 @@ async fn yes(_: FormQuestion) -> Result<FormAnswer, mrtr_client::Refusal> {
 }
 
 #[tokio::test]
-async fn a_client_is_carried_through_its_rounds_and_everything_is_recorded() {
+async fn case_267_a_client_is_carried_through_its_rounds_and_everything_is_recorded() {
     let bank = Bank::open();
     let client = bank.harness.client().on_form(yes).build().unwrap();
     let result = client

@@ -19,7 +19,7 @@ async fn retry(bank: &Bank) -> RawCall {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_ledger_it_runs_once() {
+async fn case_267_with_a_ledger_it_runs_once() {
     let bank = Bank::open();
     let replayed = replay(&retry(&bank).await, 16).await;
     replayed.assert_ran_once();
@@ -87,7 +87,7 @@ async fn running_twice_fails_the_assertion() {
 
 #[tokio::test]
 #[should_panic(expected = "the body did not run")]
-async fn not_running_at_all_fails_the_assertion() {
+async fn case_214_not_running_at_all_fails_the_assertion() {
     let bank = Bank::open();
     let retry = retry(&bank).await.argument("amount", 50);
     let replayed = replay(&retry, 2).await;

@@ -36,7 +36,7 @@ async fn accepted(codec: impl StateCodec) -> (usize, usize, Vec<String>) {
 }
 
 #[tokio::test]
-async fn sealed_states_survive_no_change() {
+async fn case_267_sealed_states_survive_no_change() {
     for (tried, charges, taken) in [
         accepted(hmac()).await,
         accepted(AeadCodec::new(KeyRing::generate().unwrap()).unwrap()).await,

@@ -188,3 +188,52 @@ async fn messages_come_before_the_result_in_both_eras() {
     }
     peer.end().await;
 }
+
+/// The fixtures are sealed as anybody's tool is: what rejects a changed state is no mark in it that a test put there.
+#[tokio::test]
+async fn case_264_states_of_the_fixtures_are_sealed() {
+    let mut peer = Peer::start();
+    let call = json!({ "name": "test_input_required_result_request_state", "arguments": {} });
+    let asked = peer.modern("tools/call", call.clone()).await;
+    let state = asked["requestState"].as_str().unwrap().to_owned();
+    assert!(state.starts_with("mrtr1.x."), "encrypted: {state}");
+    let mut retry = call;
+    retry["inputResponses"] =
+        json!({ "confirm": { "action": "accept", "content": { "ok": true } } });
+    retry["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+    });
+    // Any one character of the sealed part, and more than one.
+    let sealed = state.rfind('.').unwrap() + 1;
+    let mut forged: Vec<String> = (sealed..state.len() - 1)
+        .step_by(7)
+        .map(|at| {
+            let other = if state.as_bytes()[at] == b'A' {
+                "B"
+            } else {
+                "A"
+            };
+            format!("{}{other}{}", &state[..at], &state[at + 1..])
+        })
+        .collect();
+    forged.push(format!("{state}-TAMPERED"));
+    for forged in forged {
+        retry["requestState"] = forged.clone().into();
+        let id = peer.request("tools/call", retry.clone()).await;
+        let refused = peer.receive().await;
+        assert_eq!(
+            (&refused["id"], &refused["error"]["code"]),
+            (&json!(id), &json!(-32602))
+        );
+        let reason = refused["error"]["data"]["reason"].as_str().unwrap();
+        assert!(
+            ["bad_signature", "malformed"].contains(&reason),
+            "{forged}: {reason}"
+        );
+    }
+    retry["requestState"] = state.into();
+    let done = peer.result("tools/call", retry).await;
+    assert_eq!(text(&done), "state-ok: confirmed");
+    peer.end().await;
+}

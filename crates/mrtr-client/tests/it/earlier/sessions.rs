@@ -296,9 +296,8 @@ async fn an_answer_to_another_request_is_no_answer() {
     }
 }
 
-/// Case 230.
 #[tokio::test]
-async fn a_lost_session_is_opened_anew_and_no_call_is_repeated() {
+async fn case_230_a_lost_session_is_opened_anew_and_no_call_is_repeated() {
     let lost: [fn() -> Reply; 3] = [
         || Reply::status(404),
         || {

@@ -49,9 +49,8 @@ async fn a_modern_server_is_probed_once_and_has_no_headers() {
     }
 }
 
-/// Case 225.
 #[tokio::test(start_paused = true)]
-async fn any_other_error_and_silence_lead_to_initialize() {
+async fn case_225_any_other_error_and_silence_lead_to_initialize() {
     let junk = |message: &Value| vec![result(message, json!({"tools": []}))];
     type Answer = Box<dyn Fn(&Value) -> Vec<Said> + Send>;
     let answers: Vec<Answer> = vec![
@@ -89,7 +88,7 @@ async fn any_other_error_and_silence_lead_to_initialize() {
 }
 
 #[tokio::test]
-async fn a_recognised_modern_error_never_leads_to_initialize() {
+async fn case_225_a_recognised_modern_error_never_leads_to_initialize() {
     let unsupported = |supported: &'static [&'static str]| {
         move |message: &Value| {
             let data = json!({"supported": supported, "requested": "2026-07-28"});
@@ -160,7 +159,7 @@ async fn a_modern_server_that_is_slow_to_start_stays_modern() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_during_the_probe_is_an_error_of_no_era() {
+async fn case_225_a_server_that_ends_during_the_probe_is_an_error_of_no_era() {
     let (client, peer) = Peer::start(|_| Vec::new());
     let client = client.build().unwrap();
     let call = tokio::spawn(async move { client.call_tool("t", ()).await });

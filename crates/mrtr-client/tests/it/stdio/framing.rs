@@ -12,9 +12,8 @@ fn bytes(said: Said) -> Vec<u8> {
     }
 }
 
-/// Case 242.
 #[tokio::test]
-async fn an_answer_may_be_cut_anywhere() {
+async fn case_242_an_answer_may_be_cut_anywhere() {
     let (client, peer) = modern(|_| Vec::new());
     let client = client.build().unwrap();
     let call = tokio::spawn(async move { client.call_tool("t", ()).await });
@@ -27,7 +26,7 @@ async fn an_answer_may_be_cut_anywhere() {
 }
 
 #[tokio::test]
-async fn the_last_line_need_not_end() {
+async fn case_242_the_last_line_need_not_end() {
     let (client, peer) = modern(|_| Vec::new());
     let client = client.build().unwrap();
     let call = tokio::spawn(async move { client.call_tool("t", ()).await });
@@ -39,9 +38,8 @@ async fn the_last_line_need_not_end() {
     assert_eq!(call.await.unwrap().unwrap().joined_text(), "x");
 }
 
-/// Case 243.
 #[tokio::test]
-async fn what_is_no_message_is_skipped_and_not_answered() {
+async fn case_243_what_is_no_message_is_skipped_and_not_answered() {
     let mut garbage: Vec<Vec<u8>> = [
         "Listening on stdio",
         "",
@@ -87,9 +85,8 @@ async fn what_is_no_message_is_skipped_and_not_answered() {
     );
 }
 
-/// Case 250.
 #[tokio::test]
-async fn an_answer_that_is_too_long_ends_its_own_request_at_once() {
+async fn case_250_an_answer_that_is_too_long_ends_its_own_request_at_once() {
     let (client, _peer) = modern(|message| {
         let size = message["params"]["arguments"]["size"].as_u64().unwrap();
         vec![text(message, &"x".repeat(usize::try_from(size).unwrap()))]

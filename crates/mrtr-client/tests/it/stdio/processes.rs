@@ -142,9 +142,8 @@ async fn what_a_child_started_itself_is_ended_with_it() {
     }
 }
 
-/// Case 252.
 #[tokio::test]
-async fn a_child_that_dies_is_started_again_and_no_call_is_repeated() {
+async fn case_252_a_child_that_dies_is_started_again_and_no_call_is_repeated() {
     let dir = std::env::temp_dir().join(format!("mrtr-client-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let count = dir.join("count");
@@ -202,13 +201,12 @@ async fn a_program_that_does_not_exist_or_says_nothing_leaves_the_call_unsent() 
     }
 }
 
-/// Case 247.
 #[tokio::test]
-async fn standard_error_is_read_and_handed_on() {
+async fn case_247_standard_error_is_read_and_handed_on() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = Arc::clone(&heard);
-    // More than a pipe holds, then a line of interest.
-    let before = "i=0; while [ $i -lt 3000 ]; do printf '%0100d\\n' 0 >&2; i=$((i+1)); done; printf 'caf\\303\\251 \\377\\n' >&2";
+    // More than a mebibyte, of which a pipe holds a fraction, then a line of interest.
+    let before = "i=0; while [ $i -lt 11000 ]; do printf '%0100d\\n' 0 >&2; i=$((i+1)); done; printf 'caf\\303\\251 \\377\\n' >&2";
     let process = server(before, "");
     let listening = process.clone().stderr(Stderr::lines(move |line| {
         into.lock().unwrap().push(line.to_owned())
@@ -217,7 +215,7 @@ async fn standard_error_is_read_and_handed_on() {
         let client = Client::stdio("shell", process).build().unwrap();
         pid(&client).await;
         let begun = Instant::now();
-        while listens && heard.lock().unwrap().len() < 3_001 {
+        while listens && heard.lock().unwrap().len() < 11_001 {
             assert!(begun.elapsed() < Duration::from_secs(30));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

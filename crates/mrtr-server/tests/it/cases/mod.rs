@@ -5,11 +5,16 @@
 
 mod answers;
 mod boundary;
+mod http;
+mod lines;
 mod memory;
+mod process;
 mod replay;
+mod sessions;
+mod sockets;
 mod state;
 
-use http::StatusCode;
+use ::http::StatusCode;
 
 use crate::bank::{Bank, Call, Reply};
 
