@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use crate::object::{JsonObject, Members, as_string};
+use crate::strict;
 
 /// A form, understood field by field: enough to draw it.
 ///
@@ -528,6 +529,10 @@ fn number<T: for<'de> serde::Deserialize<'de>>(
 ) -> Result<Option<T>, FieldProblem> {
     match schema.get(name) {
         None => Ok(None),
+        // A number beyond the range of `f64` is none in every build, `arbitrary_precision` or not.
+        Some(raw) if strict::check(raw.get().as_bytes()).is_err() => {
+            Err(FieldProblem::Mistyped(name))
+        }
         Some(raw) => serde_json::from_str(raw.get())
             .map(Some)
             .map_err(|_| FieldProblem::Mistyped(name)),

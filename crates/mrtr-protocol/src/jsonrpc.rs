@@ -55,8 +55,7 @@ pub fn parse_batch(
     let read = reader.deserialize_seq(BatchVisitor { limit });
     let items = match read.and_then(|items| reader.end().map(|()| items)) {
         Ok(items) => items,
-        Err(error) if error.is_data() => return Err(not_a_batch(text)),
-        Err(_) => return Err(EnvelopeError::Parse),
+        Err(_) => return Err(not_a_batch(text)),
     };
     if items.is_empty() {
         return Err(EnvelopeError::invalid(None, EnvelopeProblem::EmptyBatch));
@@ -205,13 +204,13 @@ impl<'a> Incoming<'a> {
         let text = std::str::from_utf8(body).map_err(|_| EnvelopeError::Parse)?;
         match serde_json::from_str::<Envelope<'a>>(text) {
             Ok(envelope) => envelope.classify(),
-            Err(error) if error.is_data() => Err(not_an_object(text)),
-            Err(_) => Err(EnvelopeError::Parse),
+            Err(_) => Err(not_an_object(text)),
         }
     }
 }
 
-/// serde_json stops at the first byte of the wrong type, so whether the rest is JSON at all is still open.
+/// serde_json stops at the first byte of the wrong type, so whether the rest is JSON at all is still open. Nor does its kind of error tell:
+/// a number beyond the range of `f64` in place of an object is a syntax error, but where `arbitrary_precision` is on.
 fn not_an_object(text: &str) -> EnvelopeError {
     match serde_json::from_str::<IgnoredAny>(text) {
         Err(_) => EnvelopeError::Parse,

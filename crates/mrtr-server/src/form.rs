@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::schema;
+use crate::{schema, value};
 
 /// Why a struct cannot be put to a person as a form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -78,7 +78,7 @@ impl FormSchema {
     /// Reads accepted content: validated against the published schema, unknown fields dropped, then typed.
     /// `None` when it does not fit: the question is put again.
     pub(crate) fn read<T: DeserializeOwned>(&self, content: &RawValue) -> Option<T> {
-        let mut value: Value = serde_json::from_str(content.get()).ok()?;
+        let mut value = value::read(content.get()).ok()?;
         if !self.validator.is_valid(&value) {
             return None;
         }
@@ -147,9 +147,8 @@ impl FormSchema {
 pub(crate) fn check_published(schema: &JsonObject) -> Result<(), FormError> {
     mrtr_protocol::FormSchema::parse(schema)
         .map_err(|error| FormError::NotPermitted(error.to_string()))?;
-    let schema: Value = schema
-        .read()
-        .map_err(|error| FormError::Uncompilable(error.to_string()))?;
+    let schema =
+        value::read(schema.as_str()).map_err(|error| FormError::Uncompilable(error.to_string()))?;
     let properties = schema.get("properties").and_then(Value::as_object);
     match properties
         .into_iter()
@@ -163,8 +162,8 @@ pub(crate) fn check_published(schema: &JsonObject) -> Result<(), FormError> {
 
 /// Reads accepted content by a schema that was written by hand, without the fields that it does not have.
 pub(crate) fn read_by_hand(requested: &JsonObject, content: &RawValue) -> Option<Box<RawValue>> {
-    let schema: Value = requested.read().ok()?;
-    let mut value: Value = serde_json::from_str(content.get()).ok()?;
+    let schema = value::read(requested.as_str()).ok()?;
+    let mut value = value::read(content.get()).ok()?;
     if !schema::compile(&schema).ok()?.is_valid(&value) {
         return None;
     }

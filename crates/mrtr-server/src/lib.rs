@@ -46,6 +46,7 @@ mod stored_codec;
 mod template;
 mod tool;
 mod uri;
+mod value;
 
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};

@@ -41,6 +41,7 @@ use crate::registered::{Registered, Surface};
 use crate::reply::Reply;
 use crate::schema;
 use crate::server::Inner;
+use crate::value;
 
 /// Who calls, and what this request says of its client.
 #[derive(Debug, Clone)]
@@ -171,7 +172,7 @@ async fn call(
         span.record("round", frame.round);
     }
     let text = asked.arguments.map(RawValue::get);
-    let arguments = match text.map(serde_json::from_str).transpose() {
+    let arguments = match text.map(value::read).transpose() {
         Ok(arguments) => arguments.unwrap_or_else(|| Value::Object(variables.unwrap_or_default())),
         Err(_) => return Reply::invalid_params("`arguments` cannot be read"),
     };
