@@ -13,16 +13,33 @@ use mrtr_state::Principal;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// The future of [`Authenticator::authenticate`].
-pub type AuthFuture<'a> = Pin<Box<dyn Future<Output = Result<Principal, AuthError>> + Send + 'a>>;
+use crate::access::Identity;
 
-/// Finds the principal of an HTTP request. Runs on every request, retries and replays included.
+/// The future of [`Authenticator::authenticate`].
+pub type AuthFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, AuthError>> + Send + 'a>>;
+
+/// Finds the principal of an HTTP request, and the scopes that it was granted. Runs on every request, retries and replays
+/// included; what it finds holds for that request alone.
 ///
 /// Implementers: never derive the principal from anything that the caller sets at will (`_meta`, `clientInfo`, a plain
 /// header). Do not put tokens into errors or logs.
 pub trait Authenticator: fmt::Debug + Send + Sync + 'static {
-    /// The principal behind this request's head.
+    /// Who is behind this request's head. A bare principal, `principal.into()`, is granted no scopes.
     fn authenticate<'a>(&'a self, head: &'a Parts) -> AuthFuture<'a>;
+
+    /// The value of `WWW-Authenticate` for a request that was authenticated and lacks a scope: what it needs is `scopes`, all
+    /// of them. An authenticator that has protected resource metadata adds where it is.
+    ///
+    /// Specification: `basic/authorization`, "Runtime Insufficient Scope Errors".
+    fn insufficient_scope(&self, scopes: &[&str]) -> HeaderValue {
+        let challenge = format!(
+            "Bearer error=\"insufficient_scope\", scope=\"{}\"",
+            scopes.join(" ")
+        );
+        HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static(
+            "Bearer error=\"insufficient_scope\"",
+        ))
+    }
 }
 
 /// Why nobody was found.
@@ -37,6 +54,14 @@ pub enum AuthError {
         /// The value of `WWW-Authenticate`.
         challenge: HeaderValue,
     },
+    /// Credentials that hold, and grant too little for anything here: HTTP 403.
+    #[error("insufficient scope: {why}")]
+    InsufficientScope {
+        /// For the caller; must hold no token.
+        why: Cow<'static, str>,
+        /// The value of `WWW-Authenticate`, with the scopes that are needed.
+        challenge: HeaderValue,
+    },
     /// Whoever could tell does not answer: HTTP 503. Nobody is let in meanwhile.
     #[error("who is calling cannot be told right now: {why}")]
     Unavailable {
@@ -49,6 +74,19 @@ impl AuthError {
     /// No credentials, or none that hold; `challenge` is the value of `WWW-Authenticate`.
     pub fn unauthenticated(why: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
         Self::Unauthenticated {
+            why: why.into(),
+            challenge,
+        }
+    }
+
+    /// Whoever could tell does not answer; nobody is let in meanwhile.
+    pub fn unavailable(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Unavailable { why: why.into() }
+    }
+
+    /// Credentials that hold, and grant too little; `challenge` is the value of `WWW-Authenticate`.
+    pub fn insufficient_scope(why: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
+        Self::InsufficientScope {
             why: why.into(),
             challenge,
         }
@@ -73,7 +111,7 @@ impl AuthError {
 /// anything that matters.
 #[derive(Default, Clone)]
 pub struct StaticTokens {
-    principals: HashMap<[u8; 32], Principal>,
+    identities: HashMap<[u8; 32], Identity>,
     anonymous: bool,
 }
 
@@ -84,11 +122,11 @@ impl StaticTokens {
         Self::default()
     }
 
-    /// Whoever presents `token` is `principal`.
+    /// Whoever presents `token` is `identity`: a [`Principal`], or an [`Identity`] where scopes matter.
     #[must_use]
-    pub fn token(mut self, token: &str, principal: Principal) -> Self {
-        self.principals
-            .insert(Sha256::digest(token).into(), principal);
+    pub fn token(mut self, token: &str, identity: impl Into<Identity>) -> Self {
+        self.identities
+            .insert(Sha256::digest(token).into(), identity.into());
         self
     }
 
@@ -99,11 +137,11 @@ impl StaticTokens {
         self
     }
 
-    fn principal(&self, head: &Parts) -> Result<Principal, AuthError> {
+    fn identity(&self, head: &Parts) -> Result<Identity, AuthError> {
         let mut headers = head.headers.get_all(AUTHORIZATION).iter();
         let (first, second) = (headers.next(), headers.next());
         match (first, second) {
-            (None, _) if self.anonymous => Ok(Principal::Anonymous),
+            (None, _) if self.anonymous => Ok(Principal::Anonymous.into()),
             (None, _) => Err(AuthError::missing()),
             (Some(value), None) => {
                 let token = value.as_bytes();
@@ -113,7 +151,7 @@ impl StaticTokens {
                 }
                 // The table is keyed by hash, so a look-up's time says nothing about a token.
                 let hash: [u8; 32] = Sha256::digest(token).into();
-                self.principals
+                self.identities
                     .get(&hash)
                     .cloned()
                     .ok_or_else(AuthError::unknown)
@@ -125,14 +163,14 @@ impl StaticTokens {
 
 impl Authenticator for StaticTokens {
     fn authenticate<'a>(&'a self, head: &'a Parts) -> AuthFuture<'a> {
-        Box::pin(ready(self.principal(head)))
+        Box::pin(ready(self.identity(head)))
     }
 }
 
 impl fmt::Debug for StaticTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StaticTokens")
-            .field("tokens", &self.principals.len())
+            .field("tokens", &self.identities.len())
             .field("anonymous", &self.anonymous)
             .finish()
     }
@@ -144,6 +182,6 @@ pub(crate) struct Anonymous;
 
 impl Authenticator for Anonymous {
     fn authenticate<'a>(&'a self, _: &'a Parts) -> AuthFuture<'a> {
-        Box::pin(ready(Ok(Principal::Anonymous)))
+        Box::pin(ready(Ok(Principal::Anonymous.into())))
     }
 }

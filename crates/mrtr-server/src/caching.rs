@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use mrtr_protocol::{CacheScope, ReadResourceResult};
 
+use crate::listed::Listed;
+
 /// A hint for caches: how long a result may be taken for fresh, and whether one caller's may be shown to another.
 ///
 /// It is a hint, and no promise that the result stays as it is. **Not guaranteed:** that anybody heeds it. Never put what one
@@ -38,6 +40,14 @@ impl Caching {
         }
     }
 
+    /// The same for a list, which is nobody's but the caller's where it depends on who asks.
+    pub(crate) fn within<T: Clone>(self, list: &Listed<T>) -> Self {
+        match list.is_divided() {
+            true => Self::private(self.ttl),
+            false => self,
+        }
+    }
+
     /// In milliseconds, as far as every reader of JSON agrees on an integer.
     pub(crate) fn ttl_ms(self) -> u64 {
         const SAFE: u64 = (1 << 53) - 1;
@@ -60,7 +70,8 @@ impl Caching {
 /// Hints for what a server says of itself: each public and fresh for a minute by default, because it is the same for every
 /// caller and fixed while the process lives.
 ///
-/// All pages of a list have the same hint.
+/// All pages of a list have the same hint. A list that depends on the caller's scopes is hinted to be private, whatever is said
+/// here ([`Tool::scopes`](crate::Tool::scopes)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListCaching {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::listing::check_icons;
 use self::named::Named;
+use crate::access::Granted;
 use crate::builder::BuildError;
 use crate::completion::Completions;
 use crate::extract::States;
@@ -90,17 +91,29 @@ impl Default for Catalogue {
 }
 
 impl Catalogue {
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Registered>> {
-        self.tool_handlers.get(name)
+    /// The tool of this name, if this caller may call it.
+    pub(crate) fn tool(&self, name: &str, granted: &Granted) -> Option<&Arc<Registered>> {
+        self.tool_handlers
+            .get(name)
+            .filter(|tool| tool.access.permits(granted))
     }
 
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Registered>> {
-        self.prompt_handlers.get(name)
+    /// The prompt of this name, if this caller may get it.
+    pub(crate) fn prompt(&self, name: &str, granted: &Granted) -> Option<&Arc<Registered>> {
+        self.prompt_handlers
+            .get(name)
+            .filter(|prompt| prompt.access.permits(granted))
     }
 
-    /// The handler of this URI: an exact one, or the first template that it fits. None for what is no URI, and for a file
-    /// behind a detour (specification, `server/resources`, "Security Considerations").
-    pub(crate) fn resource(&self, uri: &str) -> Option<Found<'_>> {
+    /// The handler of this URI: an exact one, or the first template that it fits. None for what is no URI, for a file
+    /// behind a detour (specification, `server/resources`, "Security Considerations"), and for what this caller may not read:
+    /// another template that the URI fits is then not looked for.
+    pub(crate) fn resource(&self, uri: &str, granted: &Granted) -> Option<Found<'_>> {
+        self.serving(uri)
+            .filter(|found| found.handler.access.permits(granted))
+    }
+
+    fn serving(&self, uri: &str) -> Option<Found<'_>> {
         if !uri::is_uri(uri) || uri::is_detour(uri) {
             return None;
         }
@@ -118,8 +131,27 @@ impl Catalogue {
             })
     }
 
-    /// The arguments of a prompt, or the variables of a template, and who completes them.
-    pub(crate) fn completions(&self, of: &CompletionReference<'_>) -> Option<&Completions> {
+    /// The prompt or template that a completion is asked for.
+    pub(crate) fn completed(&self, of: &CompletionReference<'_>) -> Option<&Arc<Registered>> {
+        match of {
+            CompletionReference::Prompt { name } => self.prompt_handlers.get(name.as_ref()),
+            CompletionReference::Resource { uri } => self
+                .template_handlers
+                .iter()
+                .map(|(_, handler)| handler)
+                .find(|handler| handler.name == *uri),
+            _ => None,
+        }
+    }
+
+    /// The arguments of a prompt, or the variables of a template, and who completes them, if this caller may use it.
+    pub(crate) fn completions(
+        &self,
+        of: &CompletionReference<'_>,
+        granted: &Granted,
+    ) -> Option<&Completions> {
+        self.completed(of)
+            .filter(|handler| handler.access.permits(granted))?;
         match of {
             CompletionReference::Prompt { name } => self.prompt_completions.get(name.as_ref()),
             CompletionReference::Resource { uri } => self.template_completions.get(uri.as_ref()),
@@ -202,7 +234,7 @@ impl Catalogue {
             .map_err(|fault| handler.fault(fault))?;
         published.input_schema = wire;
         let name = published.name.clone();
-        self.tools.push(&name, published);
+        self.tools.push(&name, published, &registered.access);
         unique(&mut self.tool_handlers, name, registered)
     }
 
@@ -233,7 +265,7 @@ impl Catalogue {
             .and_then(|()| listing::check_meta(&published.meta))
             .map_err(|fault| handler.fault(fault))?;
         let name = published.name.clone();
-        self.prompts.push(&name, published);
+        self.prompts.push(&name, published, &registered.access);
         self.prompt_completions.insert(name.clone(), completions);
         unique(&mut self.prompt_handlers, name, registered)
     }
@@ -277,7 +309,7 @@ impl Catalogue {
         }
         let registered = handler.register(draft, &json!({ "type": "object" }), provisions)?;
         let uri = published.uri.clone();
-        self.resources.push(&uri, published);
+        self.resources.push(&uri, published, &registered.access);
         unique(&mut self.resource_handlers, uri, registered)
     }
 
@@ -320,7 +352,7 @@ impl Catalogue {
         published.icons.clone_from(&described.icons);
         published.annotations.clone_from(&described.annotations);
         published.meta.clone_from(&described.meta);
-        self.templates.push(uri, published);
+        self.templates.push(uri, published, &registered.access);
         self.template_handlers
             .push((template, Arc::new(registered)));
         Ok(())

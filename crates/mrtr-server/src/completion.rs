@@ -226,7 +226,10 @@ pub(crate) async fn answer(
         CompletionReference::Resource { uri } => ("resource template", uri),
         _ => return Reply::invalid_params("Invalid params: `ref` is of an unknown type."),
     };
-    let Some(completions) = inner.catalogue.completions(&params.reference) else {
+    let Some(completions) = inner
+        .catalogue
+        .completions(&params.reference, &requester.granted)
+    else {
         return Reply::invalid_params(format!("Unknown {what}: {name}"));
     };
     let Some(completer) = completions.0.get(params.name.as_ref()) else {

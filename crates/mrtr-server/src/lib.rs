@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("docs/front.md")]
 
+mod access;
 mod auth;
 mod builder;
 mod by_hand;
@@ -48,6 +49,7 @@ mod tool;
 mod uri;
 mod value;
 
+pub use crate::access::{Identity, WithoutScope};
 pub use crate::auth::{AuthError, AuthFuture, Authenticator, StaticTokens};
 pub use crate::builder::{BuildError, Dangerous, ServerBuilder};
 pub use crate::by_hand::{InputRequired, Resumed, Turn};

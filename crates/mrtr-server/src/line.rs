@@ -15,6 +15,7 @@ use serde_json::Map;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{Access, Granted};
 use crate::flow::cell::{FlowCell, Key};
 use crate::outbox::{Outbox, in_one_line};
 
@@ -33,6 +34,8 @@ pub(crate) struct Line {
     cancelled: CancellationToken,
     /// The session takes no more answers, because the server is shutting down.
     winding_up: CancellationToken,
+    /// What an answer needs, as the call does.
+    access: Option<Arc<Access>>,
 }
 
 impl Line {
@@ -42,6 +45,7 @@ impl Line {
         questions: Arc<Questions>,
         cancelled: CancellationToken,
         winding_up: CancellationToken,
+        access: Option<Arc<Access>>,
     ) -> Self {
         Self {
             revision,
@@ -49,6 +53,7 @@ impl Line {
             questions,
             cancelled,
             winding_up,
+            access,
         }
     }
 
@@ -68,6 +73,7 @@ impl Line {
             cell: Arc::downgrade(cell),
             key: key.clone(),
             cancelled: self.cancelled.clone(),
+            access: self.access.clone(),
         })?;
         let request = earlier::question(self.revision, request);
         let sent = write(id, &request).is_some_and(|message| self.outbox.send(message));
@@ -118,6 +124,17 @@ struct Waiting {
     cell: Weak<FlowCell>,
     key: Key,
     cancelled: CancellationToken,
+    access: Option<Arc<Access>>,
+}
+
+/// What became of a response.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    Taken,
+    /// No question of this id waits in this session.
+    Unknown,
+    /// Whoever sent it was not granted what the call needs. The question waits on.
+    Insufficient(Arc<Access>),
 }
 
 impl Questions {
@@ -144,23 +161,38 @@ impl Questions {
         self.open().waiting.remove(&id.into()).is_some()
     }
 
-    /// Takes a response of the client's. False: no question of this id waits in this session.
-    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawValue, ErrorObject>) -> bool {
-        let Some(question) = self.open().waiting.remove(id) else {
-            return false;
+    /// Takes a response of the client's.
+    pub(crate) fn answer(
+        &self,
+        id: &RequestId,
+        outcome: Result<&RawValue, ErrorObject>,
+        granted: &Granted,
+    ) -> Answered {
+        let mut open = self.open();
+        let access = open
+            .waiting
+            .get(id)
+            .and_then(|waiting| waiting.access.as_ref());
+        if let Some(access) = access.filter(|access| !access.permits(granted)) {
+            return Answered::Insufficient(Arc::clone(access));
+        }
+        let Some(question) = open.waiting.remove(id) else {
+            return Answered::Unknown;
         };
+        drop(open);
         let Waiting {
             cell,
             key,
             cancelled,
+            access: _,
         } = question;
         // The call may not have noticed yet, and must not act on this any more.
         if cancelled.is_cancelled() {
-            return false;
+            return Answered::Unknown;
         }
         if let Some(cell) = cell.upgrade() {
             cell.answered(&key, outcome);
         }
-        true
+        Answered::Taken
     }
 }

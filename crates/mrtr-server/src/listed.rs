@@ -5,11 +5,14 @@
 //!
 //! Specification: `server/utilities/pagination`.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mrtr_protocol::{Members, PaginatedParams};
 use sha2::{Digest as _, Sha256};
 
+use crate::access::{Access, Granted};
 use crate::reply::Reply;
 
 /// Bytes of a mark. Names are the author's, so that nobody looks for two of one mark.
@@ -23,6 +26,7 @@ pub(crate) struct Listed<T> {
     method: &'static str,
     entries: Vec<T>,
     marks: Vec<Mark>,
+    access: Vec<Arc<Access>>,
 }
 
 /// Some of a list, and where it goes on.
@@ -38,11 +42,13 @@ impl<T: Clone> Listed<T> {
             method,
             entries: Vec::new(),
             marks: Vec::new(),
+            access: Vec::new(),
         }
     }
 
-    /// Adds an entry of this name, which no other has.
-    pub(crate) fn push(&mut self, name: &str, entry: T) {
+    /// Adds an entry of this name, which no other has, and who sees it.
+    pub(crate) fn push(&mut self, name: &str, entry: T, access: &Arc<Access>) {
+        self.access.push(Arc::clone(access));
         self.marks.push(mark(self.method, name));
         self.entries.push(entry);
     }
@@ -55,30 +61,41 @@ impl<T: Clone> Listed<T> {
         self.entries.len()
     }
 
-    /// The page that the params ask for, of at most `size` entries.
-    pub(crate) fn page(&self, params: &Members<'_>, size: usize) -> Result<Page<T>, Reply> {
+    /// Whether it depends on who asks.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.access.iter().any(|access| access.divides())
+    }
+
+    /// The page that the params ask for, of at most `size` of the entries that this caller sees. A cursor that stands behind
+    /// another entry is none of theirs.
+    pub(crate) fn page(
+        &self,
+        params: &Members<'_>,
+        size: usize,
+        granted: &Granted,
+    ) -> Result<Page<T>, Reply> {
         let invalid = || {
             Reply::invalid_params(
                 "Invalid cursor: it is not one of this list, or not any more. List from the beginning, without it.",
             )
         };
         let cursor = PaginatedParams::of(params).map_err(|_| invalid())?.cursor;
-        let from = match cursor {
-            None => 0,
-            Some(cursor) => {
-                let wanted = read(&cursor).ok_or_else(invalid)?;
-                let last = self.marks.iter().position(|mark| *mark == wanted);
-                last.ok_or_else(invalid)? + 1
-            }
-        };
-        let to = from.saturating_add(size).min(self.entries.len());
-        let more = to < self.entries.len();
-        let last = to.checked_sub(1).and_then(|last| self.marks.get(last));
+        let mut seen = self.access.iter().zip(&self.marks).zip(&self.entries);
+        let mut seen = seen
+            .by_ref()
+            .filter(|((access, _), _)| access.is_listed(granted))
+            .map(|((_, mark), entry)| (mark, entry));
+        if let Some(cursor) = cursor {
+            let wanted = read(&cursor).ok_or_else(invalid)?;
+            seen.find(|(mark, _)| **mark == wanted)
+                .ok_or_else(invalid)?;
+        }
+        let page: Vec<_> = seen.by_ref().take(size).collect();
+        let more = seen.next().is_some();
+        let last = page.last().filter(|_| more);
         Ok(Page {
-            entries: self.entries.get(from..to).unwrap_or_default().to_vec(),
-            next: last
-                .filter(|_| more)
-                .map(|mark| URL_SAFE_NO_PAD.encode(mark)),
+            next: last.map(|(mark, _)| URL_SAFE_NO_PAD.encode(mark)),
+            entries: page.into_iter().map(|(_, entry)| entry.clone()).collect(),
         })
     }
 }

@@ -22,6 +22,7 @@ use mrtr_protocol::{
 };
 use serde::Serialize;
 
+use crate::access::Granted;
 use crate::hub::{Change, List, PerList, Places, Subscriber, Subscription};
 use crate::reply::Reply;
 use crate::server::Inner;
@@ -51,6 +52,7 @@ impl Listening {
         id: &RequestId,
         params: &Members<'_>,
         subscriber: Subscriber,
+        granted: &Granted,
     ) -> Result<Self, Reply> {
         let asked = ListenParams::of(params)
             .map_err(|error| Reply::invalid_params(format!("Invalid params: {error}.")))?
@@ -61,7 +63,7 @@ impl Listening {
                 "Invalid params: one subscription is for {most} resources at most on this server; open another one for the rest."
             )));
         }
-        let mut honoured = honoured(inner, asked);
+        let mut honoured = honoured(inner, asked, granted);
         let mut lists = PerList::default();
         *lists.of_mut(List::Tools) = honoured.tools_list_changed;
         *lists.of_mut(List::Prompts) = honoured.prompts_list_changed;
@@ -193,17 +195,19 @@ pub(crate) fn announced(capabilities: &ServerCapabilities) -> PerList<bool> {
     announced
 }
 
-/// Whether this resource can be subscribed to: this server announces changes of resources, and serves this one.
-pub(crate) fn can_watch(inner: &Inner, uri: &str) -> bool {
+/// Whether this resource can be subscribed to: this server announces changes of resources, and serves this one to this caller.
+pub(crate) fn can_watch(inner: &Inner, uri: &str, granted: &Granted) -> bool {
     let subscribe = inner
         .capabilities
         .resources
         .and_then(|resources| resources.subscribe);
-    subscribe == Some(true) && uri.len() <= LONGEST_URI && inner.catalogue.resource(uri).is_some()
+    subscribe == Some(true)
+        && uri.len() <= LONGEST_URI
+        && inner.catalogue.resource(uri, granted).is_some()
 }
 
 /// What of the filter this server can honour; each resource once, in the order in which it was given.
-fn honoured(inner: &Inner, asked: SubscriptionFilter) -> SubscriptionFilter {
+fn honoured(inner: &Inner, asked: SubscriptionFilter, granted: &Granted) -> SubscriptionFilter {
     let announced = announced(&inner.capabilities);
     let mut honoured = SubscriptionFilter {
         tools_list_changed: asked.tools_list_changed && *announced.of(List::Tools),
@@ -212,7 +216,7 @@ fn honoured(inner: &Inner, asked: SubscriptionFilter) -> SubscriptionFilter {
         resource_subscriptions: Vec::new(),
     };
     for uri in asked.resource_subscriptions {
-        if !honoured.resource_subscriptions.contains(&uri) && can_watch(inner, &uri) {
+        if !honoured.resource_subscriptions.contains(&uri) && can_watch(inner, &uri, granted) {
             honoured.resource_subscriptions.push(uri);
         }
     }

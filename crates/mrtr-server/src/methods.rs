@@ -9,6 +9,7 @@ use mrtr_protocol::{
     REVISION, ReadResourceParams, code, method,
 };
 
+use crate::access::Granted;
 use crate::call::{Asked, Requester, answer as answer_call};
 use crate::completion;
 use crate::reply::Reply;
@@ -42,15 +43,15 @@ pub(crate) async fn dispatch(
             });
         }
         method::DISCOVER => return Some(discover(inner)),
-        method::TOOLS_LIST => return Some(list_tools(inner, params)),
+        method::TOOLS_LIST => return Some(list_tools(inner, params, &requester.granted)),
         method::PROMPTS_LIST if !catalogue.prompts.is_empty() => {
-            return Some(list_prompts(inner, params));
+            return Some(list_prompts(inner, params, &requester.granted));
         }
         method::RESOURCES_LIST if catalogue.has_resources() => {
-            return Some(list_resources(inner, params));
+            return Some(list_resources(inner, params, &requester.granted));
         }
         method::RESOURCES_TEMPLATES_LIST if catalogue.has_resources() => {
-            return Some(list_templates(inner, params));
+            return Some(list_templates(inner, params, &requester.granted));
         }
         _ => return None,
     };
@@ -81,9 +82,9 @@ fn discover(inner: &Inner) -> Reply {
 }
 
 /// `tools/list` (specification, `server/tools`, "Listing Tools").
-fn list_tools(inner: &Inner, params: &Members<'_>) -> Reply {
-    let caching = inner.caching.tools;
-    match inner.catalogue.tools.page(params, inner.page_size) {
+fn list_tools(inner: &Inner, params: &Members<'_>, granted: &Granted) -> Reply {
+    let caching = inner.caching.tools.within(&inner.catalogue.tools);
+    match inner.catalogue.tools.page(params, inner.page_size, granted) {
         Ok(page) => Reply::result(&ListToolsResult {
             tools: page.entries,
             next_cursor: page.next,
@@ -96,9 +97,13 @@ fn list_tools(inner: &Inner, params: &Members<'_>) -> Reply {
 }
 
 /// `prompts/list` (specification, `server/prompts`, "Listing Prompts").
-fn list_prompts(inner: &Inner, params: &Members<'_>) -> Reply {
-    let caching = inner.caching.prompts;
-    match inner.catalogue.prompts.page(params, inner.page_size) {
+fn list_prompts(inner: &Inner, params: &Members<'_>, granted: &Granted) -> Reply {
+    let caching = inner.caching.prompts.within(&inner.catalogue.prompts);
+    match inner
+        .catalogue
+        .prompts
+        .page(params, inner.page_size, granted)
+    {
         Ok(page) => Reply::result(&ListPromptsResult {
             prompts: page.entries,
             next_cursor: page.next,
@@ -111,9 +116,13 @@ fn list_prompts(inner: &Inner, params: &Members<'_>) -> Reply {
 }
 
 /// `resources/list` (specification, `server/resources`, "Listing Resources").
-fn list_resources(inner: &Inner, params: &Members<'_>) -> Reply {
-    let caching = inner.caching.resources;
-    match inner.catalogue.resources.page(params, inner.page_size) {
+fn list_resources(inner: &Inner, params: &Members<'_>, granted: &Granted) -> Reply {
+    let caching = inner.caching.resources.within(&inner.catalogue.resources);
+    match inner
+        .catalogue
+        .resources
+        .page(params, inner.page_size, granted)
+    {
         Ok(page) => Reply::result(&ListResourcesResult {
             resources: page.entries,
             next_cursor: page.next,
@@ -126,9 +135,13 @@ fn list_resources(inner: &Inner, params: &Members<'_>) -> Reply {
 }
 
 /// `resources/templates/list` (specification, `server/resources`, "Resource Templates").
-fn list_templates(inner: &Inner, params: &Members<'_>) -> Reply {
-    let caching = inner.caching.templates;
-    match inner.catalogue.templates.page(params, inner.page_size) {
+fn list_templates(inner: &Inner, params: &Members<'_>, granted: &Granted) -> Reply {
+    let caching = inner.caching.templates.within(&inner.catalogue.templates);
+    match inner
+        .catalogue
+        .templates
+        .page(params, inner.page_size, granted)
+    {
         Ok(page) => Reply::result(&ListResourceTemplatesResult {
             resource_templates: page.entries,
             next_cursor: page.next,

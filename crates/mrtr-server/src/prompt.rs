@@ -6,6 +6,7 @@ use std::time::Duration;
 use mrtr_protocol::{GetPromptResult, Icon, Prompt as PublishedPrompt, PromptMessage};
 use serde::Serialize;
 
+use crate::access::WithoutScope;
 use crate::by_hand::Turn;
 use crate::completion::{Completer, IntoCompletion};
 use crate::error::ToolError;
@@ -128,6 +129,21 @@ impl Prompt {
     /// How long a flow of this prompt may take from its first request to its last, instead of the server's default.
     pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
         self.draft.flow_lifetime = Some(lifetime);
+        self
+    }
+
+    #[doc = include_str!("docs/scopes.md")]
+    pub fn scopes<S: Into<Box<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.draft
+            .access
+            .scopes
+            .extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// What callers see of it who were not granted its [scopes](Self::scopes).
+    pub fn without_scope(mut self, otherwise: WithoutScope) -> Self {
+        self.draft.access.otherwise = otherwise;
         self
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use mrtr_protocol::{CallToolResult, GetPromptResult, ParamHeaders, ReadResourceResult, method};
 
+use crate::access::Access;
 use crate::by_hand::Turn;
 use crate::caching::Caching;
 use crate::completion::Completer;
@@ -102,6 +103,7 @@ pub(crate) struct Draft {
     pub(crate) caching: Option<Caching>,
     /// What the handler returns says for itself how long it may be kept.
     pub(crate) hints_itself: bool,
+    pub(crate) access: Access,
 }
 
 impl Draft {
@@ -120,6 +122,7 @@ impl Draft {
             completers: Vec::new(),
             caching: None,
             hints_itself: false,
+            access: Access::default(),
         }
     }
 }
@@ -136,6 +139,8 @@ pub(crate) struct Registered {
     pub(crate) output: Option<Validator>,
     /// How long what a resource holds may be kept.
     pub(crate) caching: Option<Caching>,
+    /// The scopes that its callers need.
+    pub(crate) access: Arc<Access>,
     pub(crate) takes_arguments: bool,
     /// Entries of `_meta` that it sees, which belong to the request like its arguments.
     pub(crate) meta_keys: Vec<&'static str>,

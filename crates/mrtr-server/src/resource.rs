@@ -10,6 +10,7 @@ use mrtr_protocol::{
 };
 use serde::Serialize;
 
+use crate::access::WithoutScope;
 use crate::by_hand::Turn;
 use crate::caching::Caching;
 use crate::completion::{Completer, IntoCompletion};
@@ -225,6 +226,21 @@ impl Resource {
     /// How long a flow of this resource may take from its first request to its last, instead of the server's default.
     pub fn flow_lifetime(mut self, lifetime: Duration) -> Self {
         self.draft.flow_lifetime = Some(lifetime);
+        self
+    }
+
+    #[doc = include_str!("docs/scopes.md")]
+    pub fn scopes<S: Into<Box<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.draft
+            .access
+            .scopes
+            .extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// What callers see of it who were not granted its [scopes](Self::scopes).
+    pub fn without_scope(mut self, otherwise: WithoutScope) -> Self {
+        self.draft.access.otherwise = otherwise;
         self
     }
 

@@ -21,10 +21,11 @@ use mrtr_state::Principal;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{self, Granted};
 use crate::call::Requester;
 use crate::calls::Calls;
 use crate::hub::{Change, Subscriber, Subscription};
-use crate::line::{Line, Questions};
+use crate::line::{Answered, Line, Questions};
 use crate::listen::{announced, can_watch};
 use crate::methods::{self, not_found};
 use crate::outbox::{Link, LogGate, Outbox};
@@ -136,12 +137,12 @@ impl Session {
         }
     }
 
-    /// Takes a response to a question of this server's. False: none of this id waits here.
-    pub(crate) fn answered(&self, response: Response<'_>) -> bool {
+    /// Takes a response to a question of this server's.
+    pub(crate) fn answered(&self, response: Response<'_>, granted: &Granted) -> Answered {
         let Some(id) = &response.id else {
-            return false;
+            return Answered::Unknown;
         };
-        self.questions.answer(id, response.outcome)
+        self.questions.answer(id, response.outcome, granted)
     }
 
     /// Answers one request: the reply as the earlier era writes it. Once it is `cancelled` no answer counts for it.
@@ -150,6 +151,7 @@ impl Session {
         inner: &Arc<Inner>,
         outbox: Outbox,
         cancelled: CancellationToken,
+        granted: Granted,
         name: &str,
         params: Option<&RawValue>,
     ) -> Reply {
@@ -168,9 +170,11 @@ impl Session {
             Arc::clone(&self.questions),
             cancelled,
             self.winding_up.clone(),
+            access::addressed(&inner.catalogue, name, &params).cloned(),
         );
         let requester = Requester {
             principal: self.principal.clone(),
+            granted: granted.clone(),
             account: self.account,
             declared: self.declared,
             link: Link {
@@ -184,7 +188,7 @@ impl Session {
             method::PING => Some(Reply::nothing()),
             method::LOGGING_SET_LEVEL if inner.catalogue.logs => Some(self.set_level(&params)),
             method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
-                self.subscribe(inner, name, &params)
+                self.subscribe(inner, name, &params, &granted)
             }
             // What only the modern era has.
             method::DISCOVER | method::SUBSCRIPTIONS_LISTEN => None,
@@ -199,7 +203,13 @@ impl Session {
     }
 
     /// `resources/subscribe` and `resources/unsubscribe`. `None`: this server announces no changes of resources.
-    fn subscribe(&self, inner: &Inner, name: &str, params: &Members<'_>) -> Option<Reply> {
+    fn subscribe(
+        &self,
+        inner: &Inner,
+        name: &str,
+        params: &Members<'_>,
+        granted: &Granted,
+    ) -> Option<Reply> {
         let changes = self
             .changes
             .as_ref()
@@ -212,7 +222,7 @@ impl Session {
             changes.unwatch(&uri);
             return Some(Reply::nothing());
         }
-        if !can_watch(inner, &uri) {
+        if !can_watch(inner, &uri, granted) {
             return Some(Reply::nothing_there(Surface::Resource, &uri));
         }
         let most = inner.limits.subscribed_resources;

@@ -34,6 +34,7 @@ use tracing::Instrument;
 use self::job::Job;
 use self::kept::{Place, Unread};
 use self::row::Row;
+use crate::access::Granted;
 use crate::flow::journal::{Journal, OpenQuestion};
 use crate::meta::Notes;
 use crate::outbox::Link;
@@ -47,6 +48,8 @@ use crate::value;
 #[derive(Debug, Clone)]
 pub(crate) struct Requester {
     pub(crate) principal: Principal,
+    /// What this request's credentials were granted.
+    pub(crate) granted: Granted,
     pub(crate) account: Account,
     /// The kinds of question that the client declared.
     pub(crate) declared: KindSet,
@@ -122,13 +125,17 @@ impl<'a> From<ReadResourceParams<'a>> for Asked<'a> {
 /// Answers one `tools/call`, `prompts/get` or `resources/read`.
 pub(crate) async fn answer(inner: &Arc<Inner>, requester: Requester, asked: &Asked<'_>) -> Reply {
     let mut variables = None;
+    let granted = &requester.granted;
     let handler = match asked.surface {
-        Surface::Tool => inner.catalogue.tool(&asked.target),
-        Surface::Prompt => inner.catalogue.prompt(&asked.target),
-        Surface::Resource => inner.catalogue.resource(&asked.target).map(|found| {
-            variables = found.variables;
-            found.handler
-        }),
+        Surface::Tool => inner.catalogue.tool(&asked.target, granted),
+        Surface::Prompt => inner.catalogue.prompt(&asked.target, granted),
+        Surface::Resource => inner
+            .catalogue
+            .resource(&asked.target, granted)
+            .map(|found| {
+                variables = found.variables;
+                found.handler
+            }),
     };
     let Some(handler) = handler else {
         return Reply::nothing_there(asked.surface, &asked.target);

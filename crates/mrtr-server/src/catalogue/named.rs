@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::fmt;
+use std::sync::Arc;
 
 use jsonschema::Validator;
 use mrtr_ledger::Ledger;
@@ -53,7 +54,11 @@ impl Named<'_> {
             completers: _,
             caching,
             hints_itself,
+            access,
         } = draft;
+        if let Some(fault) = access.fault() {
+            return Err(self.fault(fault));
+        }
         if spec.needs_codec && !provisions.codec {
             return Err(BuildError::NoCodec {
                 handler: self.in_words(),
@@ -103,6 +108,11 @@ impl Named<'_> {
                 "it takes `Caller`, so that what it reads depends on who asks, and a public hint lets caches show it to anybody: use `Caching::private`",
             ));
         }
+        if is_public && !access.scopes.is_empty() {
+            return Err(self.fault(
+                "it asks for scopes, and a public hint lets caches show it to whoever has none: use `Caching::private`",
+            ));
+        }
         if caching.is_some() && !spec.meta_keys.is_empty() {
             return Err(self.fault(
                 "it takes `Meta`, so that what it reads depends on `_meta`, which is no part of what caches look up by: leave out `caching`",
@@ -133,6 +143,7 @@ impl Named<'_> {
             param_headers: ParamHeaders::default(),
             output: None,
             caching,
+            access: Arc::new(access),
             takes_arguments: spec.input_schema.is_some(),
             meta_keys: spec.meta_keys,
             asks: spec.needs_codec,

@@ -13,14 +13,17 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mrtr_protocol::earlier::EarlierRevision;
 use mrtr_protocol::jsonrpc::{is_batch, parse_batch, write_batch, write_error, write_result};
 use mrtr_protocol::{
-    EnvelopeError, ErrorObject, Incoming, REVISION, Request, code, headers, method,
+    EnvelopeError, ErrorObject, Incoming, Members, REVISION, Request, code, headers, method,
 };
 use mrtr_state::{Principal, Timestamp, random};
 use serde_json::value::RawValue;
 
 use super::accept::{prefers_events, takes_events};
 use super::streams::{EventId, Form, Streams};
-use super::{HttpReply, Refused, accepted, account, check_strictly, json, sse};
+use super::{HttpReply, Refused, accepted, account, check_strictly, insufficient, json, sse};
+use crate::access::{self, Granted, Identity};
+use crate::calls::Place;
+use crate::line::Answered;
 use crate::outbox::{Outbox, in_one_line};
 use crate::server::Inner;
 use crate::session::Session;
@@ -225,9 +228,10 @@ pub(super) fn without_body(
 pub(super) async fn post(
     inner: &Arc<Inner>,
     head: &Parts,
-    principal: Principal,
+    identity: Identity,
     body: &[u8],
 ) -> Result<HttpReply, Refused> {
+    let Identity { principal, granted } = identity;
     check_strictly(inner, body, None)?;
     let bad = |error: ErrorObject, id| Refused::new(StatusCode::BAD_REQUEST, id, error);
     if is_batch(body) {
@@ -240,7 +244,7 @@ pub(super) async fn post(
         }
         let messages = parse_batch(body, BATCH)
             .map_err(|error| bad(error.to_error_object(), error.id().cloned()))?;
-        return receive(inner, head, &open, messages, true).await;
+        return receive(inner, head, &open, granted, messages, true).await;
     }
     match Incoming::parse(body) {
         Ok(Incoming::Request(request)) if request.method == method::INITIALIZE => {
@@ -255,7 +259,7 @@ pub(super) async fn post(
         }
         message => {
             let (_, open) = session(inner, head, &principal)?;
-            receive(inner, head, &open, vec![message], false).await
+            receive(inner, head, &open, granted, vec![message], false).await
         }
     }
 }
@@ -307,29 +311,33 @@ async fn receive(
     inner: &Arc<Inner>,
     head: &Parts,
     open: &Arc<Open>,
+    granted: Granted,
     messages: Vec<Result<Incoming<'_>, EnvelopeError>>,
     batched: bool,
 ) -> Result<HttpReply, Refused> {
     let mut running = Vec::new();
     let mut refused = Vec::new();
-    let mut unknown = false;
+    let (mut unknown, mut lacking) = (false, None);
     for message in messages {
         let fault = match message {
-            Ok(Incoming::Request(request)) => match open.session.calls.place(&request.id) {
+            Ok(Incoming::Request(request)) => match admit(inner, open, &granted, &request) {
                 Ok(place) => {
                     running.push((request, place));
                     continue;
                 }
-                Err(no_place) => {
-                    Refused::bad(&request.id, code::INVALID_REQUEST, no_place.to_string())
-                }
+                Err(refused) => refused,
             },
             Ok(Incoming::Notification(notification)) => {
                 open.session.notified(&notification);
                 continue;
             }
             Ok(Incoming::Response(response)) => {
-                unknown |= !open.session.answered(response);
+                match open.session.answered(response, &granted) {
+                    Answered::Taken => {}
+                    Answered::Unknown => unknown = true,
+                    // It has no id of its own that an error could name.
+                    Answered::Insufficient(access) => lacking = Some(access),
+                }
                 continue;
             }
             Err(error) => {
@@ -344,7 +352,9 @@ async fn receive(
         refused.push(write_error(fault.0.id.as_ref(), &fault.0.error));
     }
     if running.is_empty() && refused.is_empty() {
-        return if unknown {
+        return if let Some(access) = lacking {
+            Err(insufficient(inner, None, &access))
+        } else if unknown {
             Err(Refused::by_status(
                 StatusCode::BAD_REQUEST,
                 "No question of that id waits for an answer in this session.",
@@ -360,13 +370,14 @@ async fn receive(
     for (request, place) in running {
         let (inner, open, stream) = (Arc::clone(inner), Arc::clone(open), Arc::clone(&stream));
         let (id, name) = (request.id.clone(), request.method.into_owned());
+        let granted = granted.clone();
         let params = request.params.map(RawValue::to_owned);
         tokio::spawn(async move {
             let outbox: Outbox = Arc::clone(&stream) as Outbox;
             let cancelled = place.cancelled();
-            let answer = open
-                .session
-                .answer(&inner, outbox, cancelled, &name, params.as_deref());
+            let answer =
+                open.session
+                    .answer(&inner, outbox, cancelled, granted, &name, params.as_deref());
             let reply = place.run(answer).await;
             drop(place);
             let reply = reply.map(|reply| in_one_line(reply.into_message(&id)));
@@ -393,6 +404,28 @@ async fn receive(
             ))
         }
     }
+}
+
+/// A place for this request to run in, if its caller may make it.
+fn admit(
+    inner: &Inner,
+    open: &Open,
+    granted: &Granted,
+    request: &Request<'_>,
+) -> Result<Place, Refused> {
+    // What cannot be read addresses nothing, and is told so where it is answered.
+    let params = request
+        .params
+        .and_then(|params| Members::parse(params).ok());
+    access::check(
+        &inner.catalogue,
+        granted,
+        &request.method,
+        &params.unwrap_or_default(),
+    )
+    .map_err(|access| insufficient(inner, Some(request.id.clone()), access))?;
+    let place = open.session.calls.place(&request.id);
+    place.map_err(|none| Refused::bad(&request.id, code::INVALID_REQUEST, none.to_string()))
 }
 
 fn in_json(responses: Vec<Vec<u8>>, batched: bool) -> Vec<u8> {

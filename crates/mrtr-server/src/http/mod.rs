@@ -11,6 +11,7 @@
 //! header against body               -32020                  400
 //! version in _meta, supported?      -32602 -32022           400
 //! capabilities in _meta             -32602                  400
+//! scopes for what it addresses      403     nothing of arguments, answers or state has been looked at
 //! method known?                     -32601                  404
 //! a tool's headers against arguments  -32020                400
 //! ```
@@ -47,6 +48,7 @@ use mrtr_protocol::{ErrorObject, RequestId, code, headers, strict};
 use mrtr_state::Principal;
 use tower_service::Service;
 
+use crate::access::Access;
 use crate::auth::AuthError;
 use crate::server::{Inner, Server};
 
@@ -170,19 +172,19 @@ where
     if !for_session {
         check_head(inner, &head)?;
     }
-    let principal = inner
+    let identity = inner
         .authenticator
         .authenticate(&head)
         .await
         .map_err(unauthenticated)?;
     if for_session {
-        return earlier::without_body(inner, &head, &principal);
+        return earlier::without_body(inner, &head, identity.principal());
     }
     let body = read(inner, &head, body).await?;
     if inner.earlier_era && earlier::is_earlier(&head, &body) {
-        return earlier::post(inner, &head, principal, &body).await;
+        return earlier::post(inner, &head, identity, &body).await;
     }
-    modern::post(inner, head, principal, body).await
+    modern::post(inner, head, identity, body).await
 }
 
 fn unauthenticated(error: AuthError) -> Refused {
@@ -191,8 +193,26 @@ fn unauthenticated(error: AuthError) -> Refused {
         AuthError::Unauthenticated { challenge, .. } => {
             refused(StatusCode::UNAUTHORIZED).with_header(WWW_AUTHENTICATE, challenge.clone())
         }
+        AuthError::InsufficientScope { challenge, .. } => {
+            refused(StatusCode::FORBIDDEN).with_header(WWW_AUTHENTICATE, challenge.clone())
+        }
         AuthError::Unavailable { .. } => refused(StatusCode::SERVICE_UNAVAILABLE),
     }
+}
+
+/// A request that lacks a scope: what it needs, in words and for the client to step up.
+fn insufficient(inner: &Inner, id: Option<RequestId>, access: &Access) -> Refused {
+    let needed = access.needed();
+    tracing::info!("a request lacks a scope that it needs");
+    let message = format!(
+        "Insufficient scope: this request needs `{}`.",
+        needed.join(" ")
+    );
+    let error = ErrorObject::new(code::INVALID_REQUEST, message);
+    Refused::new(StatusCode::FORBIDDEN, id, error).with_header(
+        WWW_AUTHENTICATE,
+        inner.authenticator.insufficient_scope(&needed),
+    )
 }
 
 /// Method and media type.

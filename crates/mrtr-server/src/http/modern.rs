@@ -15,12 +15,12 @@ use http::request::Parts;
 use mrtr_protocol::jsonrpc::write_error;
 use mrtr_protocol::object::as_string;
 use mrtr_protocol::{ErrorObject, Members, Message, REVISION, Request, RequestMeta, code, method};
-use mrtr_state::Principal;
 
 use super::accept::takes_events;
 use super::described::{Described, named_by};
 use super::sse::{self, Source};
-use super::{HttpReply, Refused, accepted, account, check_strictly, json, params};
+use super::{HttpReply, Refused, accepted, account, check_strictly, insufficient, json, params};
+use crate::access::{self, Identity};
 use crate::call::Requester;
 use crate::hub::Subscriber;
 use crate::listen::Listening;
@@ -45,19 +45,19 @@ type Answered = Result<Came, Refused>;
 pub(super) async fn post(
     inner: &Arc<Inner>,
     head: Parts,
-    principal: Principal,
+    identity: Identity,
     body: Vec<u8>,
 ) -> Result<HttpReply, Refused> {
     let keep_alive = inner.limits.keep_alive;
     if !inner.sends || !takes_events(&head.headers) {
-        let came = answer(Arc::clone(inner), head, principal, body, None).await?;
+        let came = answer(Arc::clone(inner), head, identity, body, None).await?;
         return Ok(reply(came, keep_alive));
     }
     let pipe = Arc::new(Pipe::default());
     let mut work: Work = Box::pin(answer(
         Arc::clone(inner),
         head,
-        principal,
+        identity,
         body,
         Some(Arc::clone(&pipe)),
     ));
@@ -115,10 +115,12 @@ fn listen(inner: &Inner, head: &Parts, admitted: Admitted<'_>) -> Answered {
         principal: requester.principal,
         account: requester.account,
     };
-    Ok(match Listening::open(inner, &id, &params, subscriber) {
-        Ok(listening) => Came::Subscription(listening),
-        Err(reply) => Came::Message(reply.status, reply.into_message(&id)),
-    })
+    Ok(
+        match Listening::open(inner, &id, &params, subscriber, &requester.granted) {
+            Ok(listening) => Came::Subscription(listening),
+            Err(reply) => Came::Message(reply.status, reply.into_message(&id)),
+        },
+    )
 }
 
 /// An open subscription, until its response has been written.
@@ -183,7 +185,7 @@ fn last(answered: Answered) -> Option<Vec<u8>> {
 async fn answer(
     inner: Arc<Inner>,
     head: Parts,
-    principal: Principal,
+    identity: Identity,
     body: Vec<u8>,
     pipe: Option<Arc<Pipe>>,
 ) -> Answered {
@@ -200,7 +202,7 @@ async fn answer(
         }
     };
     check_strictly(&inner, &body, Some(&request.id))?;
-    let admitted = admit(&inner, &head, principal, request, pipe)?;
+    let admitted = admit(&inner, &head, identity, request, pipe)?;
     if admitted.request.method == method::SUBSCRIPTIONS_LISTEN {
         return listen(&inner, &head, admitted);
     }
@@ -227,7 +229,7 @@ struct Admitted<'a> {
 fn admit<'a>(
     inner: &Inner,
     head: &Parts,
-    principal: Principal,
+    identity: Identity,
     request: Request<'a>,
     pipe: Option<Arc<Pipe>>,
 ) -> Result<Admitted<'a>, Refused> {
@@ -243,15 +245,24 @@ fn admit<'a>(
         progress,
         log,
     } = declared(head, &request, &params)?;
-    params::compare(&inner.catalogue, &head.headers, &request.method, &params).map_err(
-        |mismatch| {
-            let message = format!("Header mismatch: {mismatch}.");
-            Refused::bad(&request.id, code::HEADER_MISMATCH, message)
-        },
-    )?;
+    let Identity { principal, granted } = identity;
+    access::check(&inner.catalogue, &granted, &request.method, &params)
+        .map_err(|access| insufficient(inner, Some(request.id.clone()), access))?;
+    params::compare(
+        &inner.catalogue,
+        &granted,
+        &head.headers,
+        &request.method,
+        &params,
+    )
+    .map_err(|mismatch| {
+        let message = format!("Header mismatch: {mismatch}.");
+        Refused::bad(&request.id, code::HEADER_MISMATCH, message)
+    })?;
     let requester = Requester {
         account: account(head, &principal),
         principal,
+        granted,
         declared: kinds,
         link: Link {
             outbox: pipe.map(|pipe| pipe as Outbox),

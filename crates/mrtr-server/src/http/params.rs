@@ -11,6 +11,7 @@ use mrtr_protocol::object::as_string;
 use mrtr_protocol::param_headers::{ParamHeader, ParamValue};
 use mrtr_protocol::{Members, method};
 
+use crate::access::Granted;
 use crate::catalogue::Catalogue;
 
 /// Why a header and an argument do not belong together: -32020, HTTP 400. Names the header and never a value.
@@ -39,6 +40,7 @@ pub(crate) enum Mismatch<'c> {
 /// there; headers that this tool does not know are not ours to judge.
 pub(crate) fn compare<'c>(
     catalogue: &'c Catalogue,
+    granted: &Granted,
     map: &HeaderMap,
     method: &str,
     params: &Members<'_>,
@@ -47,7 +49,7 @@ pub(crate) fn compare<'c>(
         return Ok(());
     }
     let name = params.get("name").and_then(as_string);
-    let tool = name.and_then(|name| catalogue.tool(&name));
+    let tool = name.and_then(|name| catalogue.tool(&name, granted));
     let Some(mirrored) = tool
         .map(|tool| &tool.param_headers)
         .filter(|mirrored| !mirrored.is_empty())

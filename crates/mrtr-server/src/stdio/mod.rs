@@ -22,15 +22,16 @@ use mrtr_protocol::{
     ErrorObject, Incoming, Members, Notification, Request, RequestId, RequestMeta, code, method,
     strict,
 };
-use mrtr_state::Principal;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Identity;
 use crate::call::Requester;
 use crate::calls::{Calls, Place, Turn};
 use crate::hub::Subscriber;
+use crate::line::Answered;
 use crate::listen::{Listening, in_session};
 use crate::methods::{self, not_found};
 use crate::modern::{self, Declared};
@@ -53,7 +54,8 @@ impl Server {
     /// [`Limits::shutdown`](crate::Limits::shutdown) at most. Calls that still run when `reader` ends have 2 seconds, and are cancelled then.
     ///
     /// Each message is one line of at most [`Limits::body`](crate::Limits::body) bytes; longer ones are refused and skipped. Whose calls
-    /// these are is said by `principal`: nothing that is read can change it, and the builder's authenticator is not asked.
+    /// these are is said by `identity`, a [`Principal`](mrtr_state::Principal) or an [`Identity`] with scopes: nothing that is read can change it,
+    /// and the builder's authenticator is not asked. What it was not granted is not found.
     ///
     /// **Not guaranteed:** that this connection's end waits for its own calls alone: what other clients of the same server have recorded
     /// and not settled is waited for too, for as long. Nor that nobody else writes to the same place; `serve_stdio` sees to that for standard
@@ -68,13 +70,13 @@ impl Server {
         &self,
         mut reader: impl AsyncRead + Unpin + Send,
         writer: impl AsyncWrite + Unpin + Send + 'static,
-        principal: Principal,
+        identity: impl Into<Identity>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let (out, messages) = mpsc::channel(WAITING);
         let mut written = tokio::spawn(write_lines(writer, messages));
         let writing = written.abort_handle();
-        let connection = Connection::new(&self.inner, principal, out);
+        let connection = Connection::new(&self.inner, identity.into(), out);
         let mut lines = Lines::new(self.inner.limits.body);
         let mut shutdown = pin!(shutdown);
         let mut chunk = vec![0; 16 << 10];
@@ -139,8 +141,13 @@ impl Server {
     #[cfg(feature = "stdio")]
     pub async fn serve_stdio(&self, shutdown: impl Future<Output = ()> + Send) -> io::Result<()> {
         let (reader, writer) = standard::take()?;
-        self.serve_lines(reader, writer, standard::user(), shutdown)
-            .await
+        self.serve_lines(
+            reader,
+            writer,
+            Identity::from(standard::user()).with_every_scope(),
+            shutdown,
+        )
+        .await
     }
 }
 
@@ -218,7 +225,7 @@ async fn write_lines(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Re
 /// One client.
 struct Connection {
     inner: Arc<Inner>,
-    principal: Principal,
+    identity: Identity,
     account: Account,
     out: mpsc::Sender<Vec<u8>>,
     calls: Arc<Calls>,
@@ -241,11 +248,11 @@ impl Outlet for ToClient {
 }
 
 impl Connection {
-    fn new(inner: &Arc<Inner>, principal: Principal, out: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(inner: &Arc<Inner>, identity: Identity, out: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             inner: Arc::clone(inner),
-            account: Account::of(&principal),
-            principal,
+            account: Account::of(&identity.principal),
+            identity,
             out,
             calls: Arc::default(),
             session: OnceLock::new(),
@@ -301,10 +308,12 @@ impl Connection {
             Incoming::Request(request) => self.answer(request).await,
             Incoming::Notification(notification) => self.notified(&notification),
             Incoming::Response(response) => {
-                let known = self
-                    .session
-                    .get()
-                    .is_some_and(|session| session.answered(response));
+                let known = self.session.get().is_some_and(|session| {
+                    matches!(
+                        session.answered(response, &self.identity.granted),
+                        Answered::Taken
+                    )
+                });
                 if !known {
                     tracing::debug!("a response to no question is ignored");
                 }
@@ -389,7 +398,7 @@ impl Connection {
                 Ok(Incoming::Notification(notification)) => self.notified(&notification),
                 Ok(Incoming::Response(response)) => {
                     if let Some(session) = self.session.get() {
-                        session.answered(response);
+                        session.answered(response, &self.identity.granted);
                     }
                 }
                 Err(error) => self.refuse(error.id(), error.to_error_object()).await,
@@ -432,7 +441,8 @@ impl Connection {
         let cancelled = place.cancelled();
         let session = (!modern).then(|| self.session.get().cloned()).flatten();
         let requester = Requester {
-            principal: self.principal.clone(),
+            principal: self.identity.principal.clone(),
+            granted: self.identity.granted.clone(),
             account: self.account,
             declared: Default::default(),
             link: Link {
@@ -445,7 +455,14 @@ impl Connection {
                 (Some(opened), _) => opened,
                 (None, Some(session)) => {
                     session
-                        .answer(&inner, outbox, cancelled, &name, params.as_deref())
+                        .answer(
+                            &inner,
+                            outbox,
+                            cancelled,
+                            requester.granted,
+                            &name,
+                            params.as_deref(),
+                        )
                         .await
                 }
                 // The earlier era may be pinged before it is opened.
@@ -474,7 +491,7 @@ impl Connection {
     fn open(&self, params: Option<&RawValue>) -> Reply {
         let opened = Session::open(
             &self.inner,
-            self.principal.clone(),
+            self.identity.principal.clone(),
             self.account,
             Arc::clone(&self.calls),
             params,
@@ -569,7 +586,7 @@ fn subscribe(
         principal: requester.principal,
         account: requester.account,
     };
-    Listening::open(inner, id, &params, subscriber)
+    Listening::open(inner, id, &params, subscriber, &requester.granted)
 }
 
 /// Tells a subscriber what changes until the server ends the subscription or lets go of the client. A message is made when there is

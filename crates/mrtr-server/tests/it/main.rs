@@ -29,6 +29,7 @@ mod param_headers;
 mod repeat;
 mod rules;
 mod run_again;
+mod scopes;
 mod serve;
 mod session;
 mod stored;

@@ -251,7 +251,9 @@ impl Authenticator for Named {
             let challenge = http::HeaderValue::from_static("Bearer");
             AuthError::unauthenticated("say who you are, and whom you mean", challenge)
         };
-        Box::pin(ready(self.principal(head).ok_or_else(refused)))
+        Box::pin(ready(
+            self.principal(head).map(Into::into).ok_or_else(refused),
+        ))
     }
 }
 
