@@ -84,7 +84,10 @@ class Person:
 class Scene:
     """One connection, and what is done over it."""
 
-    def __init__(self, client: Client, person: Person, updates: MemoryObjectReceiveStream[str]) -> None:
+    def __init__(
+        self, plan: argparse.Namespace, client: Client, person: Person, updates: MemoryObjectReceiveStream[str]
+    ) -> None:
+        self.plan = plan
         self.client = client
         self.person = person
         self.updates = updates
@@ -110,6 +113,9 @@ class Scene:
 
     async def survey(self, label: str) -> dict[str, Any]:
         return await self.asking(label, "survey", {"label": label})
+
+    async def gather(self, label: str) -> dict[str, Any]:
+        return await self.asking(label, "gather", {})
 
     async def visit(self, label: str) -> dict[str, Any]:
         return await self.asking(label, "visit", {"label": label})
@@ -155,7 +161,7 @@ class Scene:
         effects = await self.effects(label)
         return {"text": text, "acknowledged": acknowledged, "changed": changed, "effects": effects}
 
-    async def begun(self, label: str) -> tuple[str, Callable[[str], Awaitable[dict[str, Any]]]]:
+    async def begun(self, label: str) -> tuple[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """A call of `order` up to its question, by hand: its state, and what retries it with an answer and a state."""
         arguments = {"label": label, "item": "tea"}
         round_ = await self.client.session.call_tool("order", arguments, allow_input_required=True)
@@ -164,7 +170,8 @@ class Scene:
         accepted = ElicitResult(action="accept", content=content(["quantity", "gift"]))
         responses = {key: accepted for key in round_.input_requests or {}}
 
-        async def retry(state: str) -> dict[str, Any]:
+        async def retry(state: str, item: str = "tea") -> dict[str, Any]:
+            arguments = {"label": label, "item": item}
             try:
                 result = await self.client.session.call_tool(
                     "order", arguments, input_responses=responses, request_state=state, allow_input_required=True
@@ -186,9 +193,37 @@ class Scene:
             "effects": await self.effects(label),
         }
 
+    async def other_arguments(self, label: str) -> dict[str, Any]:
+        state, retry = await self.begun(label)
+        return {"other": await retry(state, "coffee"), "effects": await self.effects(label)}
+
     async def replayed(self, label: str) -> dict[str, Any]:
         state, retry = await self.begun(label)
         return {"first": await retry(state), "second": await retry(state), "effects": await self.effects(label)}
+
+    async def undeclared(self, label: str) -> dict[str, Any]:
+        async def request(bare: Client) -> dict[str, Any]:
+            result = await bare.call_tool("order", {"label": label, "item": "tea"})
+            return {"is_error": True} if result.is_error else {"text": text_of(result)}
+
+        return await self.bare(label, request)
+
+    async def undeclared_prompt(self, label: str) -> dict[str, Any]:
+        async def request(bare: Client) -> dict[str, Any]:
+            result = await bare.get_prompt("greeting", {"tone": "warm"})
+            return {"text": "".join(message.content.text for message in result.messages)}
+
+        return await self.bare(label, request)
+
+    async def bare(self, label: str, request: Callable[[Client], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        """What becomes of a request by a client that declares nothing."""
+        async with AsyncExitStack() as stack:
+            client = await connected(self.plan, stack)
+            try:
+                ended = await request(client)
+            except MCPError as error:
+                ended = {"error": error.code}
+        return {"ended": ended, "effects": await self.effects(label)}
 
     async def endless(self, _: str) -> dict[str, Any]:
         try:
@@ -206,6 +241,7 @@ CASES: dict[str, Callable[[Scene, str], Awaitable[dict[str, Any]]]] = {
     "form-cancelled": Scene.order,
     "two-rounds": Scene.travel,
     "several-questions": Scene.survey,
+    "several-kinds": Scene.gather,
     "url": Scene.visit,
     "sampling": Scene.ask_model,
     "roots": Scene.folders,
@@ -214,7 +250,10 @@ CASES: dict[str, Callable[[Scene, str], Awaitable[dict[str, Any]]]] = {
     "progress": Scene.progress,
     "subscription": Scene.subscription,
     "tampered-state": Scene.tampered,
+    "other-arguments": Scene.other_arguments,
     "replayed-state": Scene.replayed,
+    "undeclared": Scene.undeclared,
+    "undeclared-prompt": Scene.undeclared_prompt,
     "too-many-rounds": Scene.endless,
 }
 
@@ -225,7 +264,7 @@ def text_of(result: Any) -> str:
     return "".join(block.text for block in result.content)
 
 
-async def connected(plan: argparse.Namespace, person: Person, stack: AsyncExitStack) -> Scene:
+async def connected(plan: argparse.Namespace, stack: AsyncExitStack, **handlers: Any) -> Client:
     if plan.url is not None:
         # As long as the SDK's own client would wait on a stream.
         timeout = httpx2.Timeout(30, read=300)
@@ -234,25 +273,31 @@ async def connected(plan: argparse.Namespace, person: Person, stack: AsyncExitSt
     else:
         command, *args = json.loads(plan.command)
         server = StdioServerParameters(command=command, args=args)
+    mode = MODERN if plan.era == MODERN else "legacy"
+    client = Client(server, mode=mode, input_required_max_rounds=ROUNDS, **handlers)
+    await stack.enter_async_context(client)
+    if client.protocol_version != plan.era:
+        raise RuntimeError(f"connected in {client.protocol_version}")
+    return client
+
+
+async def attended(plan: argparse.Namespace, person: Person, stack: AsyncExitStack) -> Scene:
+    """A connection with this person in front of it."""
     updates, updated = anyio.create_memory_object_stream[str](16)
 
     async def heard(message: Any) -> None:
         if isinstance(message, ResourceUpdatedNotification):
             await updates.send(str(message.params.uri))
 
-    client = Client(
-        server,
-        mode=MODERN if plan.era == MODERN else "legacy",
+    client = await connected(
+        plan,
+        stack,
         elicitation_callback=person.elicited,
         sampling_callback=person.sampled,
         list_roots_callback=person.listed,
         message_handler=heard,
-        input_required_max_rounds=ROUNDS,
     )
-    await stack.enter_async_context(client)
-    if client.protocol_version != plan.era:
-        raise RuntimeError(f"connected in {client.protocol_version}")
-    return Scene(client, person, updated)
+    return Scene(plan, client, person, updated)
 
 
 async def play(plan: argparse.Namespace) -> None:
@@ -266,7 +311,7 @@ async def play(plan: argparse.Namespace) -> None:
                 name = remaining.pop(0)
                 person.begin(MOODS.get(name, "accept"))
                 try:
-                    scene = scene or await connected(plan, person, stack)
+                    scene = scene or await attended(plan, person, stack)
                     # One server counts the effects of both eras.
                     observed = await CASES[name](scene, f"{name} {plan.era}")
                 except Exception as error:

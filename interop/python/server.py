@@ -179,6 +179,15 @@ async def which_folders() -> ListRoots:
 
 
 @server.tool()
+async def gather(
+    name: Annotated[Name, Resolve(which_name)],
+    capital: Annotated[CreateMessageResult, Resolve(which_capital)],
+    found: Annotated[ListRootsResult, Resolve(which_folders)],
+) -> str:
+    return f"{name.name}, {capital.content.text} and {len(found.roots)} folders."
+
+
+@server.tool()
 async def folders(answer: Annotated[ListRootsResult, Resolve(which_folders)]) -> str:
     return f"{' and '.join(str(root.uri) for root in answer.roots)}."
 

@@ -51,18 +51,22 @@ function listed() {
     return { roots: [{ uri: 'file:///work/one' }, { uri: 'file:///work/two' }] };
 }
 
-async function connect() {
+const EVERYTHING = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+
+async function connect(capabilities = EVERYTHING) {
     const client = new Client(
         { name: 'interop-typescript', version: '1.0.0' },
         {
-            capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+            capabilities,
             versionNegotiation: { mode: plan.era === MODERN ? { pin: MODERN } : 'legacy' },
             inputRequired: { maxRounds: ROUNDS }
         }
     );
-    client.setRequestHandler('elicitation/create', elicited);
-    client.setRequestHandler('sampling/createMessage', sampled);
-    client.setRequestHandler('roots/list', listed);
+    if (capabilities === EVERYTHING) {
+        client.setRequestHandler('elicitation/create', elicited);
+        client.setRequestHandler('sampling/createMessage', sampled);
+        client.setRequestHandler('roots/list', listed);
+    }
     await client.connect(transport());
     if (client.getNegotiatedProtocolVersion() !== plan.era) {
         throw new Error(`connected in ${client.getNegotiatedProtocolVersion()}`);
@@ -106,9 +110,9 @@ async function begun(client, label) {
     if (round.resultType !== 'input_required') throw new Error('the call ended without a question');
     const accepted = { action: 'accept', content: content(['quantity', 'gift']) };
     const inputResponses = Object.fromEntries(Object.keys(round.inputRequests).map(key => [key, accepted]));
-    const retry = async requestState => {
+    const retry = async (requestState, other = args) => {
         try {
-            const params = { name: 'order', arguments: args, inputResponses, requestState };
+            const params = { name: 'order', arguments: other, inputResponses, requestState };
             const result = await client.callTool(params, { allowInputRequired: true });
             return result.resultType === 'input_required' ? { asked: 'again' } : { text: textOf(result) };
         } catch (error) {
@@ -137,6 +141,21 @@ async function subscribed(client, uri) {
     return { heard, acknowledged: [uri], close: () => client.unsubscribeResource({ uri }) };
 }
 
+// What becomes of a request by a client that declares nothing.
+async function undeclared(client, label, request) {
+    const bare = await connect({});
+    let ended;
+    try {
+        ended = await request(bare);
+    } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+        ended = { error: error.code };
+    } finally {
+        await bare.close();
+    }
+    return { ended, effects: await effects(client, label) };
+}
+
 const order = (client, label) => asking(client, label, 'order', { label, item: 'tea' });
 
 const CASES = {
@@ -146,6 +165,7 @@ const CASES = {
     'form-cancelled': order,
     'two-rounds': (client, label) => asking(client, label, 'travel', { label }),
     'several-questions': (client, label) => asking(client, label, 'survey', { label }),
+    'several-kinds': (client, label) => asking(client, label, 'gather', {}),
     url: (client, label) => asking(client, label, 'visit', { label }),
     sampling: (client, label) => asking(client, label, 'ask_model', {}),
     roots: (client, label) => asking(client, label, 'folders', {}),
@@ -177,12 +197,27 @@ const CASES = {
         const genuine = await retry(state);
         return { tampered, effects_after_tampered: effectsAfter, genuine, effects: await effects(client, label) };
     },
+    'other-arguments': async (client, label) => {
+        const { state, retry } = await begun(client, label);
+        const other = await retry(state, { label, item: 'coffee' });
+        return { other, effects: await effects(client, label) };
+    },
     'replayed-state': async (client, label) => {
         const { state, retry } = await begun(client, label);
         const first = await retry(state);
         const second = await retry(state);
         return { first, second, effects: await effects(client, label) };
     },
+    undeclared: (client, label) =>
+        undeclared(client, label, async bare => {
+            const result = await called(bare, 'order', { label, item: 'tea' });
+            return result.isError ? { is_error: true } : { text: textOf(result) };
+        }),
+    'undeclared-prompt': (client, label) =>
+        undeclared(client, label, async bare => {
+            const result = await bare.getPrompt({ name: 'greeting', arguments: { tone: 'warm' } });
+            return { text: result.messages.map(message => message.content.text).join('') };
+        }),
     'too-many-rounds': async client => {
         let ended;
         try {

@@ -46,7 +46,13 @@ async function ask(ctx, answers, inputRequests) {
 }
 
 const form = (message, fields) => inputRequired.elicit({ message, requestedSchema: z.object(fields) });
+function capital() {
+    const content = { type: 'text', text: 'What is the capital of France?' };
+    return inputRequired.createMessage({ messages: [{ role: 'user', content }], maxTokens: 100 });
+}
+
 const text = value => ({ content: [{ type: 'text', text: value }] });
+const said = answer => [answer.result.content].flat().map(block => block.text).join('');
 const pause = () => new Promise(resolve => setTimeout(resolve, 50));
 
 function build(announce) {
@@ -104,6 +110,19 @@ function build(announce) {
         return text(`${name} likes ${colour}.`);
     });
 
+    tool('gather', z.object({}), async (_, ctx) => {
+        const answers = answersSoFar(ctx);
+        if (answers.name?.kind !== 'elicit' || answers.capital?.kind !== 'sampling' || answers.folders?.kind !== 'roots') {
+            return ask(ctx, answers, {
+                name: form('Which name?', { name: z.string() }),
+                capital: capital(),
+                folders: inputRequired.listRoots()
+            });
+        }
+        const { name } = answers.name.content;
+        return text(`${name}, ${said(answers.capital)} and ${answers.folders.roots.length} folders.`);
+    });
+
     tool('visit', labelled, async ({ label }, ctx) => {
         const { handle = randomUUID(), ...answers } = answersSoFar(ctx);
         if (answers.page?.action !== 'accept' || !pages.visited.has(handle)) {
@@ -117,12 +136,9 @@ function build(announce) {
     tool('ask_model', z.object({}), async (_, ctx) => {
         const answers = answersSoFar(ctx);
         if (answers.capital?.kind !== 'sampling') {
-            const content = { type: 'text', text: 'What is the capital of France?' };
-            const capital = inputRequired.createMessage({ messages: [{ role: 'user', content }], maxTokens: 100 });
-            return ask(ctx, answers, { capital });
+            return ask(ctx, answers, { capital: capital() });
         }
-        const { model, content } = answers.capital.result;
-        return text(`${model} said: ${[content].flat().map(block => block.text).join('')}`);
+        return text(`${answers.capital.result.model} said: ${said(answers.capital)}`);
     });
 
     tool('folders', z.object({}), async (_, ctx) => {

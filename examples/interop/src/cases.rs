@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mrtr_client::protocol::SubscriptionFilter;
 use mrtr_client::{
-    Abandoned, CallError, Change, Client, Completed, Ended, PendingCall, Progress, ProgressReport,
-    RequestError,
+    Abandoned, BuildError, CallError, Change, Client, Completed, Ended, PendingCall, Progress,
+    ProgressReport, RequestError,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ pub(crate) type Played = Result<Value, Fault>;
 /// Why a case was not played to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
+    #[error(transparent)]
+    Build(#[from] BuildError),
     #[error("there is no such case here")]
     Unknown,
     #[error(transparent)]
@@ -29,6 +31,8 @@ pub(crate) enum Fault {
     NotAsked,
     #[error("the call has no state")]
     NoState,
+    #[error("the call has no item")]
+    NoItem,
     #[error("the stored call is not as it was: {0}")]
     Stored(#[from] serde_json::Error),
 }
@@ -61,6 +65,7 @@ pub(crate) async fn play(case: &str, label: &str, client: &Client, person: &Pers
         }
         "two-rounds" => scene.asking("travel", json!({ "label": label })).await,
         "several-questions" => scene.asking("survey", json!({ "label": label })).await,
+        "several-kinds" => scene.asking("gather", json!({})).await,
         "url" => scene.asking("visit", json!({ "label": label })).await,
         "sampling" => scene.asking("ask_model", json!({})).await,
         "roots" => scene.asking("folders", json!({})).await,
@@ -69,10 +74,51 @@ pub(crate) async fn play(case: &str, label: &str, client: &Client, person: &Pers
         "progress" => scene.progress().await,
         "subscription" => scene.subscription().await,
         "tampered-state" => scene.tampered().await,
+        "other-arguments" => scene.other_arguments().await,
         "replayed-state" => scene.replayed().await,
         "too-many-rounds" => scene.endless().await,
         _ => Err(Fault::Unknown),
     }
+}
+
+/// Whether a case is played by a client that handles no question.
+pub(crate) fn needs_nothing_declared(case: &str) -> bool {
+    matches!(case, "undeclared" | "undeclared-prompt")
+}
+
+/// Plays such a case; the other client asks for the effects.
+pub(crate) async fn play_undeclared(
+    case: &str,
+    label: &str,
+    bare: &Client,
+    client: &Client,
+) -> Played {
+    let ended = match case {
+        "undeclared" => {
+            let arguments = json!({ "label": label, "item": "tea" });
+            let result = bare.call_tool("order", arguments).await;
+            result.map(|result| match result.is_error {
+                true => json!({ "is_error": true }),
+                false => json!({ "text": result.joined_text() }),
+            })
+        }
+        _ => {
+            let result = bare.get_prompt("greeting", json!({ "tone": "warm" })).await;
+            result.map(|result| json!({ "text": Completed::Prompt(result).joined_text() }))
+        }
+    };
+    let ended = match ended {
+        Ok(result) => result,
+        Err(CallError::Rpc { source, .. }) => json!({ "error": source.error.code }),
+        Err(CallError::Abandoned {
+            why: Abandoned::Unhandled { .. },
+            ..
+        }) => json!({ "asked": "all the same" }),
+        Err(error) => return Err(error.into()),
+    };
+    let label = json!({ "label": label });
+    let effects = client.call_tool("effects", label).await?;
+    Ok(json!({ "ended": ended, "effects": effects.joined_text() }))
 }
 
 struct Scene<'a> {
@@ -203,6 +249,12 @@ impl Scene<'_> {
         }))
     }
 
+    async fn other_arguments(&self) -> Played {
+        let pending = self.answered().await?;
+        let refused = self.retried(with_other_item(&pending)?).await?;
+        Ok(json!({ "other": refused, "effects": self.effects().await? }))
+    }
+
     async fn replayed(&self) -> Played {
         let pending = self.answered().await?;
         let first = self.retried(pending.clone()).await?;
@@ -234,5 +286,13 @@ fn changed(pending: &PendingCall) -> Result<PendingCall, Fault> {
     let character = characters.get_mut(middle).ok_or(Fault::NoState)?;
     *character = if *character == 'A' { 'B' } else { 'A' };
     *state = characters.into_iter().collect::<String>().into();
+    Ok(serde_json::from_value(stored)?)
+}
+
+/// The same call for something else, with the state of this one.
+fn with_other_item(pending: &PendingCall) -> Result<PendingCall, Fault> {
+    let mut stored = serde_json::to_value(pending)?;
+    let item = stored.pointer_mut("/arguments/item").ok_or(Fault::NoItem)?;
+    *item = json!("coffee");
     Ok(serde_json::from_value(stored)?)
 }

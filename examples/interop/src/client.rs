@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use mrtr_client::{BuildError, Client, EraChoice, ServerProcess};
+use mrtr_client::{BuildError, Client, ClientBuilder, EraChoice, ServerProcess};
 use serde_json::{Value, json};
 use stage::arguments::{Arguments, UsageError};
 
@@ -23,7 +23,7 @@ pub(crate) enum ClientError {
 /// How many rounds a call is carried through, and how many questions one may have. Together they are what a server of the
 /// earlier era may ask during a call.
 const ROUNDS: u32 = 10;
-const QUESTIONS: usize = 2;
+const QUESTIONS: usize = 3;
 
 /// No request here takes longer, unless something is wrong.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -71,7 +71,10 @@ impl Plan {
         for case in &self.cases {
             // One server counts the effects of both eras.
             let label = format!("{case} {:?}", self.era);
-            let played = cases::play(case, &label, &client, &person).await;
+            let played = match cases::needs_nothing_declared(case) {
+                false => cases::play(case, &label, &client, &person).await,
+                true => self.play_undeclared(case, &label, &client).await,
+            };
             say(case, &played)?;
             if played.is_err() {
                 client.close().await;
@@ -82,7 +85,19 @@ impl Plan {
         Ok(())
     }
 
+    /// A case of a client that handles no question, over a connection of its own.
+    async fn play_undeclared(&self, case: &str, label: &str, client: &Client) -> Played {
+        let bare = self.builder().build()?;
+        let played = cases::play_undeclared(case, label, &bare, client).await;
+        bare.close().await;
+        played
+    }
+
     fn connect(&self, person: &Person) -> Result<Client, BuildError> {
+        person.attend(self.builder()).build()
+    }
+
+    fn builder(&self) -> ClientBuilder {
         let builder = match &self.to {
             To::Url(url) => Client::builder(url).bearer(TOKEN),
             To::Command(words) => {
@@ -91,12 +106,11 @@ impl Plan {
                 Client::stdio("peer", ServerProcess::new(program).args(words))
             }
         };
-        let builder = builder
+        builder
             .era(self.era)
             .max_rounds(ROUNDS)
             .max_questions(QUESTIONS)
-            .request_timeout(TIMEOUT);
-        person.attend(builder).build()
+            .request_timeout(TIMEOUT)
     }
 }
 

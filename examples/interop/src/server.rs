@@ -74,6 +74,7 @@ fn equipped(builder: ServerBuilder) -> ServerBuilder {
         .tool(tool("order", order).description("Orders something, after asking how much of it."))
         .tool(tool("travel", travel).description("Books a way, after asking whence and whither."))
         .tool(tool("survey", survey).description("Asks two things at once."))
+        .tool(tool("gather", gather).description("Asks three things of three kinds at once."))
         .tool(tool("visit", visit).description("Has a page visited."))
         .tool(tool("ask_model", ask_model).description("Asks the client's model."))
         .tool(tool("folders", folders).description("Asks for the client's folders."))
@@ -218,6 +219,21 @@ async fn survey(
     Ok(format!("{name} likes {colour}."))
 }
 
+async fn gather(flow: Flow) -> String {
+    let (name, model, folders) = tokio::join!(
+        flow.ask("name", Form::<Name>::new("Which name?")),
+        flow.ask("capital", capital()),
+        flow.ask("folders", Roots::new()),
+    );
+    match (name.accepted(), model.accepted(), folders.accepted()) {
+        (Some(Name { name }), Some(message), Some(roots)) => {
+            let count = roots.len();
+            format!("{name}, {} and {count} folders.", message.joined_text())
+        }
+        _ => "Nobody said.".into(),
+    }
+}
+
 async fn visit(
     Args(Labelled { label }): Args<Labelled>,
     flow: DurableFlow,
@@ -233,10 +249,13 @@ async fn visit(
     }
 }
 
-async fn ask_model(flow: Flow) -> String {
+fn capital() -> Sampling {
     let message = SamplingMessage::user("What is the capital of France?");
-    let question = Sampling::new(CreateMessageParams::new(vec![message], 100));
-    match flow.ask("capital", question).await.accepted() {
+    Sampling::new(CreateMessageParams::new(vec![message], 100))
+}
+
+async fn ask_model(flow: Flow) -> String {
+    match flow.ask("capital", capital()).await.accepted() {
         Some(message) => format!("{} said: {}", message.model, message.joined_text()),
         None => "The model did not say.".into(),
     }
