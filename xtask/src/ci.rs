@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{conformance, demo, heading, interop, model, suite, tidy};
+use crate::{conformance, demo, heading, interop, model, probe, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     ("demo, one guard off at a time", sabotage),
     ("conformance", conform),
     ("interop", peers),
+    ("probe", attack),
     ("docs", docs),
     ("each crate alone", alone),
     ("dependency budget", budget),
@@ -180,6 +181,11 @@ fn conform() -> Result<(), Failure> {
 /// The official SDKs, every cell of the matrix.
 fn peers() -> Result<(), Failure> {
     interop::run(&[])
+}
+
+/// Every attack on the examples.
+fn attack() -> Result<(), Failure> {
+    probe::run(&[])
 }
 
 /// Each member with its own default features: what compiles only beside another crate fails here.

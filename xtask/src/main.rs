@@ -1,6 +1,6 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `interop`, `bench`, `chaos`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `interop`, `probe`, `bench`, `chaos`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `interop`, `bench`, `chaos`, `model`,
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `interop`, `probe`, `bench`, `chaos`, `model`,
 //! `suite` (the command `test`), `postgres` and `ci` start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod bench;
@@ -15,6 +15,7 @@ mod model;
 mod mutants;
 mod npm;
 mod postgres;
+mod probe;
 mod suite;
 mod tidy;
 
@@ -36,6 +37,7 @@ cargo xtask COMMAND
   interop [--json] [--peer PEER] ..
                               our server and our client against the official SDKs, case by case, in both eras and over
                               both transports; `interop --help` says more
+  probe [--json]              the attacks of mrtr-probe on the examples voucher and expenses: none unsafe, none unknown
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
   bench postgres ..           the same on a PostgreSQL server of its own, without bounds
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]
@@ -51,7 +53,7 @@ cargo xtask COMMAND
   postgres                    a throw-away PostgreSQL server, until the input ends; `postgres --help` says more
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo,
-                              conformance, interop, docs, budget
+                              conformance, interop, probe, docs, budget
 
 Exit codes: 0 all is as it should be; 1 something is not; 2 the command line was not understood.
 ";
@@ -71,6 +73,7 @@ enum Action<'a> {
     Demo(&'a [String]),
     Conformance(&'a [String]),
     Interop(&'a [String]),
+    Probe(&'a [String]),
     Bench(&'a [String]),
     Chaos(&'a [String]),
     Model(&'a [String]),
@@ -91,6 +94,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "demo" => return Ok(Action::Demo(rest)),
         "conformance" => return Ok(Action::Conformance(rest)),
         "interop" => return Ok(Action::Interop(rest)),
+        "probe" => return Ok(Action::Probe(rest)),
         "bench" => return Ok(Action::Bench(rest)),
         "chaos" => return Ok(Action::Chaos(rest)),
         "model" => return Ok(Action::Model(rest)),
@@ -101,7 +105,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, interop, bench, chaos, model, mutants, test, postgres, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, interop, probe, bench, chaos, model, mutants, test, postgres, tidy and ci"
             )));
         }
     };
@@ -120,6 +124,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Demo(args) => demo::run(args),
         Action::Conformance(args) => conformance::run(args),
         Action::Interop(args) => interop::run(args),
+        Action::Probe(args) => probe::run(args),
         Action::Bench(args) => bench::run(args),
         Action::Chaos(args) => chaos::run(args),
         Action::Model(args) => model::run(args),

@@ -131,14 +131,16 @@ impl Endpoint {
             .unwrap_or(Err(Broken::Late))
     }
 
-    /// Sends these bytes and closes the connection without waiting for anything.
-    pub(crate) async fn hang_up(&self, request: &[u8]) -> Result<(), Broken> {
+    /// Sends these bytes, and after a while closes the connection without having read anything.
+    pub(crate) async fn hang_up(&self, request: &[u8], after: Duration) -> Result<(), Broken> {
         let mut stream = self.connect().await?;
         stream
             .write_all(request)
             .await
             .map_err(|_| Broken::Closed)?;
-        stream.flush().await.map_err(|_| Broken::Closed)
+        stream.flush().await.map_err(|_| Broken::Closed)?;
+        tokio::time::sleep(after).await;
+        Ok(())
     }
 
     async fn connect(&self) -> Result<TcpStream, Broken> {

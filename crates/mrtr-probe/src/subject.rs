@@ -157,11 +157,11 @@ impl<'a> Subject<'a> {
         Ok(reply)
     }
 
-    /// Sends a request and closes the connection before anything can come back.
-    pub(crate) async fn hang_up(&self, message: &Message) -> Result<(), Stop> {
+    /// Sends a request, and after a while closes the connection without having read what came back.
+    pub(crate) async fn hang_up(&self, message: &Message, after: Duration) -> Result<(), Stop> {
         self.admit()?;
         let bytes = message.bytes(&self.endpoint);
-        let sent = self.endpoint.hang_up(&bytes).await;
+        let sent = self.endpoint.hang_up(&bytes, after).await;
         sent.map_err(|broken| Stop::Trouble(broken.to_string()))
     }
 

@@ -37,3 +37,12 @@ pub(crate) fn append(db: &Connection, expense: &Expense) -> rusqlite::Result<i64
     )?;
     Ok(db.last_insert_rowid())
 }
+
+/// How many entries there are.
+///
+/// # Errors
+///
+/// SQLite's.
+pub(crate) fn count(db: &Connection) -> rusqlite::Result<i64> {
+    db.query_row("SELECT count(*) FROM book", [], |row| row.get(0))
+}

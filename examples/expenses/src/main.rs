@@ -3,6 +3,7 @@
 //! Up to 100 there is one request and no question. Above, the first request comes back with a question and a sealed state;
 //! the retry with the answer submits. The book is a table in the ledger's own file, and `once_in` puts the entry and the record that it
 //! was made into one transaction: whatever is repeated, lost or killed on the way, there is one entry, and nobody is left in doubt.
+//! `expenses_submitted` counts.
 //!
 //! ```sh
 //! cargo run -p expenses -- --listen 127.0.0.1:3001
@@ -23,9 +24,10 @@ mod book;
 mod tests;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use mrtr_ledger_sqlite::SqliteLedger;
-use mrtr_server::{Answer, Args, FlowIn, Form, Tool, ToolError, ToolResult, tool};
+use mrtr_server::{Answer, Args, FlowIn, Form, State, Tool, ToolError, ToolResult, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stage::arguments::Arguments;
@@ -76,6 +78,11 @@ fn submit_expense_tool() -> Tool {
         .description("Submits an expense. Above 100 a person confirms it.")
 }
 
+/// Asks nothing and changes nothing: what `cargo xtask probe` counts effects by.
+async fn expenses_submitted(State(ledger): State<Arc<SqliteLedger>>) -> Result<String, ToolError> {
+    Ok(ledger.transact(book::count).await??.to_string())
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     stage::exit_code(NAME, serve().await)
@@ -83,13 +90,16 @@ async fn main() -> ExitCode {
 
 async fn serve() -> Result<(), StartError> {
     let Prepared {
-        builder,
+        mut builder,
         process,
         sqlite,
         ..
     } = stage::prepare(NAME, DefaultLedger::Sqlite, Arguments::of_this_process())?;
     if let Some(ledger) = sqlite {
         book::open(&ledger).await.map_err(StartError::Data)?;
+        let counts = tool("expenses_submitted", expenses_submitted);
+        let counts = counts.description("How many expenses were submitted.");
+        builder = builder.state(ledger).tool(counts);
     }
     // Without that ledger this refuses, and says what is missing.
     let server = builder.tool(submit_expense_tool()).build()?;

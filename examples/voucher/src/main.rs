@@ -3,7 +3,7 @@
 //! `redeem_voucher` asks and then redeems, with a plain `Flow`: with a ledger (the default) each sealed state is good for
 //! one answer, and the same retry sent again gets the stored result. Start it with `--ledger none`, send the retry twice,
 //! and the voucher is redeemed twice. `redeem_slowly` takes its time, so that there is time to interrupt it. `reveal` keeps
-//! a secret in its state while it asks: readable with `--codec hmac`, private with `--codec aead`.
+//! a secret in its state while it asks: readable with `--codec hmac`, private with `--codec aead`. `vouchers_redeemed` counts.
 //!
 //! ```sh
 //! cargo run -p voucher -- --listen 127.0.0.1:3004
@@ -123,6 +123,11 @@ async fn reveal(Args(kept): Args<Kept>, flow: Flow) -> String {
     }
 }
 
+/// Asks nothing and changes nothing: what `cargo xtask probe` counts effects by.
+async fn vouchers_redeemed(State(shop): State<Shop>) -> Result<String, ToolError> {
+    Ok(shop.0.count().await?.to_string())
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     stage::run("voucher", DefaultLedger::Sqlite, |server, data| {
@@ -136,7 +141,11 @@ async fn main() -> ExitCode {
                 tool("redeem_slowly", redeem_slowly)
                     .description("The same, with a pause before it is redeemed."),
             )
-            .tool(tool("reveal", reveal).description("Keeps a secret in its state while it asks.")))
+            .tool(tool("reveal", reveal).description("Keeps a secret in its state while it asks."))
+            .tool(
+                tool("vouchers_redeemed", vouchers_redeemed)
+                    .description("How many vouchers were redeemed."),
+            ))
     })
     .await
 }

@@ -67,41 +67,58 @@ pub(super) async fn again(subject: &Subject<'_>) -> Result<Finding, Stop> {
     Ok(Finding::new(Verdict::Safe, note).with(subject, &message, &reply))
 }
 
+/// When the connection goes: before the server has looked, while it works, when the answer is on its way.
+const LOST: [u64; 4] = [0, 1, 5, 50];
+
 pub(super) async fn lost(subject: &Subject<'_>) -> Result<Finding, Stop> {
-    let before = subject.effects().await?;
-    let prey = subject.open().await?;
-    let message = subject.retry(&prey).message();
-    subject.hang_up(&message).await?;
-    if before.is_some() {
-        // The first may still be on its way: it is looked for, and no longer than this.
-        for _ in 0..LOOKS / 4 {
-            if subject.effects().await? > before {
-                break;
+    let mut notes = Vec::new();
+    let mut last = None;
+    let first = subject.effects().await?;
+    for millis in LOST {
+        let before = subject.effects().await?;
+        let prey = subject.open().await?;
+        let message = subject.retry(&prey).message();
+        subject
+            .hang_up(&message, Duration::from_millis(millis))
+            .await?;
+        let reply = settled(subject, &message).await?;
+        let after = subject.effects().await?;
+        let when = format!("after {millis} ms");
+        let finding = match (before, after) {
+            (Some(before), Some(after)) if after > before + 1 => {
+                let note = format!("lost {when}: there were {} effects", after - before);
+                Finding::new(Verdict::Unsafe, note)
             }
-            tokio::time::sleep(PAUSE).await;
-        }
+            (None, _) if matches!(reply.said(), Said::Complete(_)) && !reply.is_replayed() => {
+                Finding::unknown(format!(
+                    "lost {when}: a result came, unflagged; {NEEDS_COUNT}"
+                ))
+            }
+            _ => {
+                notes.push(format!("{when} the repetition {}", reply.sort()));
+                last = Some((message, reply));
+                continue;
+            }
+        };
+        return Ok(finding.with(subject, &message, &reply));
     }
-    let reply = settled(subject, &message).await?;
-    let after = subject.effects().await?;
-    let finding = match (before, after) {
-        (Some(before), Some(after)) if after > before + 1 => Finding::new(
-            Verdict::Unsafe,
-            format!("there were {} effects", after - before),
-        ),
-        (Some(before), Some(after)) => Finding::new(
-            Verdict::Safe,
-            format!(
-                "{} of 1 effect; the repetition {}",
-                after - before,
-                reply.sort()
-            ),
-        ),
-        _ if matches!(reply.said(), Said::Complete(_)) && !reply.is_replayed() => {
-            Finding::unknown(format!("a result came, unflagged; {NEEDS_COUNT}"))
+    // What was lost may have been slow.
+    tokio::time::sleep(PAUSE).await;
+    let finding = match (first, subject.effects().await?) {
+        (Some(first), Some(after)) if after > first + LOST.len() as u64 => {
+            let note = format!(
+                "of {} retries some acted late: {} effects",
+                LOST.len(),
+                after - first
+            );
+            Finding::new(Verdict::Unsafe, note)
         }
-        _ => Finding::new(Verdict::Safe, format!("the repetition {}", reply.sort())),
+        _ => Finding::new(Verdict::Safe, notes.join(", ")),
     };
-    Ok(finding.with(subject, &message, &reply))
+    Ok(match last {
+        Some((message, reply)) => finding.with(subject, &message, &reply),
+        None => finding,
+    })
 }
 
 /// Repeats a request while the server says that the first one is still running.

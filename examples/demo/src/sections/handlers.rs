@@ -36,8 +36,8 @@ const CONFIRMED: fn() -> Value = || json!({ "ok": true });
 const EXAMPLES: [Example; 11] = [
     Example {
         name: "expenses",
-        expected: "1 handler: alike",
-        arguments: || json!({ "submit_expense": { "amount": 250, "memo": "train" } }),
+        expected: "2 handlers: alike",
+        arguments: || json!({ "submit_expense": { "amount": 250, "memo": "train" }, "expenses_submitted": {} }),
         fills_in: CONFIRMED,
         says: NOTHING,
     },
@@ -71,11 +71,11 @@ const EXAMPLES: [Example; 11] = [
     },
     Example {
         name: "voucher",
-        expected: "3 handlers: alike",
+        expected: "4 handlers: alike",
         arguments: || {
             json!({
                 "redeem_voucher": { "code": "MAY-2026" }, "redeem_slowly": { "code": "JUNE-2026", "millis": 20 },
-                "reveal": { "secret": "under the stone" },
+                "reveal": { "secret": "under the stone" }, "vouchers_redeemed": {},
             })
         },
         fills_in: CONFIRMED,
