@@ -108,7 +108,7 @@ impl FormSchema {
             .unwrap_or_default();
         let mut reduced = Map::new();
         for (field, property) in properties {
-            if asks_for_a_secret(field) {
+            if asks_for_a_secret(field) || hides_what_is_typed(property) {
                 return Err(FormError::Secret(field.clone()));
             }
             let property = primitive(property).map_err(|why| FormError::Field {
@@ -150,13 +150,17 @@ pub(crate) fn check_published(schema: &JsonObject) -> Result<(), FormError> {
     let schema =
         value::read(schema.as_str()).map_err(|error| FormError::Uncompilable(error.to_string()))?;
     let properties = schema.get("properties").and_then(Value::as_object);
-    match properties
+    if let Some((field, _)) = properties
         .into_iter()
-        .flat_map(Map::keys)
-        .find(|field| asks_for_a_secret(field))
+        .flatten()
+        .find(|(field, property)| asks_for_a_secret(field) || hides_what_is_typed(property))
     {
-        Some(field) => Err(FormError::Secret(field.clone())),
-        None => Ok(()),
+        return Err(FormError::Secret(field.clone()));
+    }
+    // A schema that no answer can be checked against would be put again and again.
+    match schema::compile(&schema) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(FormError::NotPermitted(error)),
     }
 }
 
@@ -349,14 +353,23 @@ fn choices(object: &Map<String, Value>) -> Result<Option<Map<String, Value>>, St
     Ok(Some(reduced))
 }
 
+/// Whether a field says that what is typed is not to be seen, as a password is.
+fn hides_what_is_typed(property: &Value) -> bool {
+    let format = property.get("format").and_then(Value::as_str);
+    format.is_some_and(|format| format.eq_ignore_ascii_case("password"))
+        || property.get("writeOnly").and_then(Value::as_bool) == Some(true)
+}
+
 /// Names that ask for what grants access or authorizes a transaction.
 ///
 /// A name is a hint, not a proof: a field called `answer` can still ask for a password. The check is here so that nobody
 /// does it by accident.
 pub(crate) fn asks_for_a_secret(field: &str) -> bool {
-    const WORDS: [&str; 10] = [
+    const WORDS: [&str; 12] = [
         "password",
         "passwd",
+        "pwd",
+        "otp",
         "passphrase",
         "passcode",
         "secret",
@@ -366,7 +379,7 @@ pub(crate) fn asks_for_a_secret(field: &str) -> bool {
         "cvv",
         "cvc",
     ];
-    const PAIRS: [(&str, &str); 8] = [
+    const PAIRS: [(&str, &str); 11] = [
         ("api", "key"),
         ("private", "key"),
         ("secret", "key"),
@@ -374,10 +387,16 @@ pub(crate) fn asks_for_a_secret(field: &str) -> bool {
         ("refresh", "token"),
         ("auth", "token"),
         ("bearer", "token"),
+        ("api", "token"),
+        ("session", "token"),
+        ("security", "code"),
         ("card", "number"),
     ];
     let words = words(field);
-    words.iter().any(|word| WORDS.contains(&word.as_str()))
+    let run_together = |word: &str| PAIRS.iter().any(|(a, b)| word.strip_prefix(a) == Some(b));
+    words
+        .iter()
+        .any(|word| WORDS.contains(&word.as_str()) || run_together(word))
         || words
             .windows(2)
             .any(|pair| matches!(pair, [a, b] if PAIRS.contains(&(a.as_str(), b.as_str()))))

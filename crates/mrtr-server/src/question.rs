@@ -80,6 +80,9 @@ pub enum QuestionError {
     /// The struct behind a form is not one that a form may carry.
     #[error(transparent)]
     Form(#[from] FormError),
+    /// A question says nothing: its message is empty, or blank.
+    #[error("the message is empty; a question says why it is asked")]
+    Message,
     /// A page is somebody's, and the caller is anonymous.
     #[error("a page can only be asked for on behalf of somebody: the caller is anonymous")]
     Anonymous,
@@ -112,8 +115,8 @@ impl Rendered {
     ///
     /// # Errors
     ///
-    /// When `params` is not what `elicitation/create` takes by form: a message, and a schema of permitted fields that ask
-    /// for no secret.
+    /// When `params` is not what `elicitation/create` takes by form: a message that is not blank, and a schema of permitted fields
+    /// that ask for no secret, which answers can be checked against here.
     pub fn form(params: &impl Serialize) -> Result<Self, QuestionError> {
         let unwritable = |error: &dyn fmt::Display| QuestionError::Unwritable(error.to_string());
         let params = JsonObject::from_serialize(params).map_err(|error| unwritable(&error))?;
@@ -122,7 +125,7 @@ impl Rendered {
             params: Some(params),
         };
         let asked = request.as_form().map_err(|error| unwritable(&error))?;
-        form::check_published(&asked.requested_schema)?;
+        check_form(&asked)?;
         Self::unchecked(Kind::Form, request)
     }
 
@@ -137,8 +140,7 @@ impl Rendered {
         let kind = request.kind().map_err(|error| unwritable(&error))?;
         match kind {
             Kind::Form => {
-                let asked = request.as_form().map_err(|error| unwritable(&error))?;
-                form::check_published(&asked.requested_schema)?;
+                check_form(&request.as_form().map_err(|error| unwritable(&error))?)?;
             }
             Kind::Sampling | Kind::SamplingWithTools => {
                 let asked = request.as_sampling().map_err(|error| unwritable(&error))?;
@@ -173,6 +175,19 @@ impl Rendered {
 
     pub(crate) fn into_request(self) -> InputRequest {
         self.request
+    }
+}
+
+fn check_form(asked: &ElicitForm) -> Result<(), QuestionError> {
+    check_message(&asked.message)?;
+    Ok(form::check_published(&asked.requested_schema)?)
+}
+
+/// Whoever reads a question without words does not know what is asked.
+fn check_message(message: &str) -> Result<(), QuestionError> {
+    match message.trim() {
+        "" => Err(QuestionError::Message),
+        _ => Ok(()),
     }
 }
 
@@ -216,6 +231,7 @@ impl Question for PageVisit {
     type Output = ();
 
     fn render(&self) -> Result<Rendered, QuestionError> {
+        check_message(&self.message)?;
         let page = ElicitUrl::new(self.message.clone(), self.url.clone());
         let mut request = InputRequest::url(&page);
         if let Some(id) = &self.elicitation {
@@ -263,7 +279,7 @@ pub struct Form<T> {
 }
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Form<T> {
-    /// A form with this message above it. The message says why the interaction is needed.
+    /// A form with this message above it. The message says why the interaction is needed; a blank one is not put, and ends the call.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -293,6 +309,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Question for Form<T> {
     type Output = T;
 
     fn render(&self) -> Result<Rendered, QuestionError> {
+        check_message(&self.message)?;
         let schema: Arc<FormSchema> = FormSchema::of::<T>()?;
         // The schema was reduced and compiled when the type was first used.
         let form = ElicitForm::new(self.message.clone(), schema.wire.clone());

@@ -119,7 +119,7 @@ struct Listed {
 }
 
 #[test]
-fn what_cannot_be_reduced_names_its_field() {
+fn case_162_what_cannot_be_reduced_names_its_field() {
     let field = |error: FormError| match error {
         FormError::Field { field, .. } => field,
         other => panic!("{other}"),
@@ -134,7 +134,7 @@ fn what_cannot_be_reduced_names_its_field() {
 }
 
 #[test]
-fn secrets_are_not_asked_for_by_form() {
+fn case_173_secrets_are_not_asked_for_by_form() {
     for name in [
         "password",
         "userPassword",
@@ -144,6 +144,12 @@ fn secrets_are_not_asked_for_by_form() {
         "access_token",
         "card_number",
         "client_secret",
+        "accessToken",
+        "accesstoken",
+        "cardnumber",
+        "cvv",
+        "pwd",
+        "sms_otp",
     ] {
         assert!(asks_for_a_secret(name), "{name}");
     }
@@ -156,8 +162,38 @@ fn secrets_are_not_asked_for_by_form() {
         "secretary",
         "email",
         "passenger",
+        "optional",
+        "postal_code",
+        "discard_numbers",
     ] {
         assert!(!asks_for_a_secret(name), "{name}");
+    }
+    assert!(FormSchema::of::<Word<false>>().is_ok());
+    assert_eq!(
+        FormSchema::of::<Word<true>>().unwrap_err(),
+        FormError::Secret("word".to_owned())
+    );
+}
+
+/// One field, which may say that it is a password.
+#[derive(Deserialize)]
+#[allow(dead_code, reason = "only the schema is looked at")]
+struct Word<const HIDDEN: bool> {
+    word: String,
+}
+
+impl<const HIDDEN: bool> JsonSchema for Word<HIDDEN> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("Word{HIDDEN}").into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let format = if HIDDEN { "password" } else { "email" };
+        schemars::json_schema!({
+            "type": "object",
+            "properties": { "word": { "type": "string", "format": format } },
+            "required": ["word"],
+        })
     }
 }
 

@@ -5,11 +5,14 @@
 
 mod answers;
 mod boundary;
+mod forms;
 mod http;
+mod ledger;
 mod lines;
 mod memory;
 mod process;
 mod replay;
+mod rounds;
 mod sessions;
 mod sockets;
 mod state;
