@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_form_is_accepted_empty() {
+    fn case_146_an_empty_form_is_accepted_empty() {
         let form = form(r#"{"type":"object","properties":{}}"#).unwrap();
         assert_eq!(
             form.check(&FormAnswer::Accept(json!({}))).unwrap().get(),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_schemas_are_cheap_or_refused() {
+    fn case_163_hostile_schemas_are_cheap_or_refused() {
         let redos =
             form(r#"{"type":"object","properties":{"a":{"type":"string","pattern":"^(a+)+$"}}}"#)
                 .unwrap();

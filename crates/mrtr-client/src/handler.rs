@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_messages_hold_no_controls() {
+    fn case_178_plain_messages_hold_no_controls() {
         let schema = JsonObject::parse(r#"{"type":"object","properties":{}}"#).unwrap();
         let question = FormQuestion {
             server: ServerLabel {

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_mislead_is_flagged() {
+    fn case_168_what_may_mislead_is_flagged() {
         use UrlWarning::*;
         for (text, expected) in [
             ("https://a.example/go", vec![]),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn case_168_everything_else_is_refused() {
         use UrlProblem::*;
         assert!(PageUrl::parse("https://a.example/x").is_ok());
         let long = format!("https://a.example/{}", "x".repeat(100 * 1024));

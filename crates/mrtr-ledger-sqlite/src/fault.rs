@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_of_failure_has_its_word() {
+    fn case_112_each_class_of_failure_has_its_word() {
         assert!(matches!(told(ffi::SQLITE_BUSY), LedgerError::Busy));
         assert!(matches!(told(ffi::SQLITE_BUSY_SNAPSHOT), LedgerError::Busy));
         assert!(matches!(told(ffi::SQLITE_BUSY_RECOVERY), LedgerError::Busy));

@@ -72,7 +72,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_innermost_mount_says_what_it_is() {
+    fn case_103_the_innermost_mount_says_what_it_is() {
         let kind = |path: &str| kind_of(MOUNTS, Path::new(path)).unwrap();
         assert_eq!(kind("/var/lib/ledger.sqlite"), "ext4");
         assert_eq!(kind("/srv/ledger.sqlite"), "ext4");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_machines_mount_is_a_network_file_system() {
+    fn case_103_what_other_machines_mount_is_a_network_file_system() {
         for kind in ["nfs", "nfs4", "cifs", "ceph", "fuse.sshfs"] {
             assert!(NETWORK.contains(&kind), "{kind}");
         }

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_url_has_no_content() {
+    fn case_146_an_accepted_url_has_no_content() {
         for content in [r#"{"ok":true}"#, "{}", "null"] {
             let text = format!(r#"{{"action":"accept","content":{content}}}"#);
             assert_eq!(

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_everything_else() {
+    fn case_177_every_other_action_is_refused() {
         for (text, error) in [
             ("{}", AnswerError::Action),
             (
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_say_their_mode() {
+    fn case_167_forms_say_their_mode() {
         let form = ElicitForm::new(
             "Sure?",
             JsonObject::parse(r#"{"type":"object","properties":{}}"#).unwrap(),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_say_their_mode() {
+    fn case_167_urls_say_their_mode() {
         let page = ElicitUrl::new("Log in", "https://a.example/go");
         let text = serde_json::to_string(&page).unwrap();
         assert_eq!(

@@ -84,11 +84,13 @@ impl Clock for SystemClock {
         reason = "the one place that reads the wall clock"
     )]
     fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        Timestamp::from_millis(0).saturating_add(since_epoch)
+        of_the_host(SystemTime::now())
     }
+}
+
+fn of_the_host(time: SystemTime) -> Timestamp {
+    let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Timestamp::from_millis(0).saturating_add(since_epoch)
 }
 
 #[cfg(test)]
@@ -120,6 +122,17 @@ mod tests {
         // After 2020 and before the year 2286: seconds or microseconds would be far outside.
         let now = SystemClock.now().as_millis();
         assert!((1_577_836_800_000..10_000_000_000_000).contains(&now));
+    }
+
+    #[test]
+    fn case_085_a_clock_before_the_epoch_reads_as_the_epoch() {
+        let second = Duration::from_secs(1);
+        assert_eq!(of_the_host(UNIX_EPOCH + second).as_millis(), 1_000);
+        for before in [Duration::from_nanos(1), second, second * 3_000_000_000] {
+            assert_eq!(of_the_host(UNIX_EPOCH - before).as_millis(), 0);
+        }
+        let (early, late) = (of_the_host(UNIX_EPOCH - second), of_the_host(UNIX_EPOCH));
+        assert_eq!(early.saturating_since(late), Duration::ZERO);
     }
 
     #[test]

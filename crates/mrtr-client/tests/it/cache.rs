@@ -102,7 +102,7 @@ async fn a_session_s_results_are_not_kept() {
 
 /// Case 152.
 #[tokio::test]
-async fn a_read_that_answered_a_round_is_never_kept() {
+async fn case_152_a_read_that_answered_a_round_is_never_kept() {
     let recorder = Recorder::new(|_, seen| match seen.param("requestState") {
         None => asks("k", "S"),
         Some(_) => note(60_000),

@@ -109,7 +109,7 @@ async fn case_186_names_outside_ascii_are_encoded_in_the_header() {
 }
 
 #[tokio::test]
-async fn the_type_of_a_result_decides() {
+async fn case_140_the_type_of_a_result_decides() {
     let server = Server::start(|_, seen| {
         let mut result = json!({"content": [{"type": "hologram", "n": 1}], "isError": true});
         match &seen.params()["arguments"]["type"] {

@@ -8,6 +8,7 @@
 
 mod cache;
 mod calls;
+mod cases;
 mod completion;
 mod earlier;
 mod eras;

@@ -23,7 +23,7 @@ async fn consent(_: UrlQuestion) -> Result<UrlAnswer, Refusal> {
 }
 
 #[tokio::test]
-async fn a_page_is_put_and_its_accept_has_no_content() {
+async fn case_146_a_page_is_put_and_its_accept_has_no_content() {
     let server = Server::start(|n, _| {
         if n == 1 {
             puts(&page(PAGE), "S1")
@@ -58,7 +58,7 @@ async fn a_page_is_put_and_its_accept_has_no_content() {
 }
 
 #[tokio::test]
-async fn decline_cancel_and_refusal_are_told_apart() {
+async fn case_144_decline_cancel_and_refusal_are_told_apart() {
     for (answer, sent) in [
         (Ok(UrlAnswer::Decline), Some("decline")),
         (Ok(UrlAnswer::Cancel), Some("cancel")),
@@ -101,7 +101,7 @@ async fn decline_cancel_and_refusal_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_opened_reaches_no_handler() {
+async fn case_168_what_must_not_be_opened_reaches_no_handler() {
     let long = format!("https://a.example/{}", "x".repeat(100 * 1024));
     for (url, problem) in [
         (PAGE, None),
@@ -206,7 +206,7 @@ fn waiting(rounds: usize) -> Recorder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_is_asked_for_again_is_told_and_paced() {
+async fn case_172_a_page_that_is_asked_for_again_is_told_and_paced() {
     let recorder = waiting(4);
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
@@ -289,7 +289,7 @@ async fn another_page_is_not_a_repetition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_is_limited_by_rounds_and_can_go_on() {
+async fn case_172_waiting_is_limited_by_rounds_and_can_go_on() {
     let recorder = waiting(25);
     let begun = Instant::now();
     let client = in_process(&recorder).on_url(consent).build().unwrap();

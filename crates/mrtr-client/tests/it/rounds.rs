@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mrtr_client::{
-    Abandoned, AnswerError, CallError, FormAnswer, FormQuestion, ProtocolError, QuestionProblem,
-    Refusal, RequestError,
+    Abandoned, AnswerError, CallError, FormAnswer, FormQuestion, ProtocolError, Refusal,
+    RequestError,
 };
-use mrtr_protocol::Kind;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
@@ -96,7 +95,7 @@ async fn decline_and_cancel_are_sent_as_such() {
 }
 
 #[tokio::test]
-async fn a_greedy_server_is_abandoned() {
+async fn case_148_a_greedy_server_is_abandoned() {
     let greedy = || {
         Server::start(|n, _| {
             if n <= 50 {
@@ -177,7 +176,7 @@ async fn a_greedy_server_is_abandoned() {
 }
 
 #[tokio::test]
-async fn a_refusal_sends_nothing() {
+async fn case_144_a_refusal_sends_nothing() {
     let server = Server::start(|n, _| {
         if n == 1 {
             asks("confirm", "S")
@@ -210,7 +209,7 @@ async fn a_refusal_sends_nothing() {
 }
 
 #[tokio::test]
-async fn states_come_back_exactly() {
+async fn case_135_states_come_back_exactly() {
     let states = [
         "",
         "0",
@@ -361,7 +360,7 @@ async fn the_same_client_may_call_during_a_round_too() {
 }
 
 #[tokio::test]
-async fn ids_are_never_used_twice() {
+async fn case_137_ids_are_never_used_twice() {
     let server =
         Server::start(
             |_, seen| match seen.param("requestState").and_then(Value::as_str) {
@@ -427,24 +426,38 @@ async fn a_state_that_is_no_string_is_never_sent_back() {
 }
 
 #[tokio::test]
-async fn a_round_is_a_round_whatever_else_it_holds() {
-    let server = Server::start(|n, _| match n {
-        1 => Reply::Result(json!({"content": [], "isError": false, "_meta": {"x/y": 1}, "requestState": "S", "inputRequests": {"k": form()}, "resultType": "input_required"})),
-        _ => done("x"),
-    })
-    .await;
-    server
-        .client()
-        .on_form(yes)
-        .build()
-        .unwrap()
-        .call_tool("t", ())
-        .await
-        .unwrap();
-    assert_eq!(
-        server.seen()[1].param("inputResponses"),
-        Some(&json!({"k": accepted()}))
-    );
+async fn case_139_a_round_is_a_round_whatever_else_it_holds() {
+    let members = [
+        r#""resultType":"input_required""#.to_owned(),
+        r#""requestState":"S""#.to_owned(),
+        format!(r#""inputRequests":{{"k":{}}}"#, form()),
+        r#""_meta":{"x/y":1}"#.to_owned(),
+        r#""content":[],"isError":false,"structuredContent":{},"later":[1]"#.to_owned(),
+    ];
+    // Each member first, last and between, and without those that are no part of a round.
+    for (turn, count) in (0..members.len()).flat_map(|turn| [(turn, 5), (turn, 3)]) {
+        let mut members = members.clone().to_vec();
+        members.truncate(count);
+        members.rotate_left(turn % count);
+        let round = members.join(",");
+        let server = Server::start(move |n, seen| match n {
+            1 => {
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","id":{},"result":{{{round}}}}}"#,
+                    seen.id()
+                );
+                Reply::Raw(axum::http::StatusCode::OK, "application/json", body)
+            }
+            _ => done("x"),
+        })
+        .await;
+        let client = server.client().on_form(yes).build().unwrap();
+        client.call_tool("t", ()).await.unwrap();
+        assert_eq!(
+            server.seen()[1].param("inputResponses"),
+            Some(&json!({"k": accepted()}))
+        );
+    }
     for empty in [
         json!({"resultType": "input_required"}),
         json!({"resultType": "input_required", "inputRequests": {}}),
@@ -471,126 +484,6 @@ async fn a_round_is_a_round_whatever_else_it_holds() {
         );
         assert_eq!(server.count(), 1);
     }
-}
-
-/// Puts `question` beside a good form, and counts prompts.
-async fn asked_beside_a_form(question: Value) -> (CallError, usize, usize) {
-    let server = Server::start(move |_, _| Reply::Result(json!({"resultType": "input_required", "requestState": "S", "inputRequests": {"good": form(), "bad": question}}))).await;
-    let prompts = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&prompts);
-    let counting = move |question| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        yes(question)
-    };
-    let error = server
-        .client()
-        .on_form(counting)
-        .build()
-        .unwrap()
-        .call_tool("t", ())
-        .await
-        .unwrap_err();
-    (error, prompts.load(Ordering::Relaxed), server.count())
-}
-
-#[tokio::test]
-async fn questions_that_were_not_declared_are_not_put() {
-    for (question, expected) in [
-        (
-            json!({"method": "elicitation/create", "params": {"mode": "url", "url": "https://a.example", "message": "m"}}),
-            Kind::Url,
-        ),
-        (
-            json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}),
-            Kind::Sampling,
-        ),
-        (
-            json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1, "tools": []}}),
-            Kind::SamplingWithTools,
-        ),
-        (json!({"method": "roots/list"}), Kind::Roots),
-    ] {
-        let (error, prompts, requests) = asked_beside_a_form(question).await;
-        let CallError::Abandoned {
-            why: Abandoned::Unhandled { key, kind },
-            ..
-        } = &error
-        else {
-            panic!("{error}")
-        };
-        assert_eq!((key.as_str(), *kind), ("bad", expected));
-        assert_eq!((prompts, requests), (0, 1), "{expected}");
-    }
-    // A client without handlers declares nothing; a server that asks all the same gets nothing.
-    let server = Server::start(|n, _| if n == 1 { asks("k", "S") } else { done("x") }).await;
-    let error = server
-        .client()
-        .build()
-        .unwrap()
-        .call_tool("t", ())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            &error,
-            CallError::Abandoned {
-                why: Abandoned::Unhandled {
-                    kind: Kind::Form,
-                    ..
-                },
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert_eq!(
-        server.seen()[0].params()["_meta"]["io.modelcontextprotocol/clientCapabilities"],
-        json!({})
-    );
-    assert_eq!(server.count(), 1);
-}
-
-#[tokio::test]
-async fn questions_that_are_none_are_not_put() {
-    let schema =
-        json!({"type": "object", "properties": {"f": {"type": "object", "properties": {}}}});
-    let form_with = |params: Value| json!({"method": "elicitation/create", "params": params});
-    for question in [
-        json!({"method": "tools/call", "params": {"name": "pay"}}),
-        json!({"method": "x/y"}),
-        form_with(
-            json!({"mode": "FORM", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
-        ),
-        form_with(
-            json!({"mode": "form", "url": "https://a.example", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
-        ),
-        form_with(json!({"message": "m"})),
-        form_with(json!({"message": "m", "requestedSchema": schema})),
-        form_with(
-            json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"f": {"$ref": "https://a.example/s"}}}}),
-        ),
-        form_with(
-            json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"f": {"type": "string", "pattern": "(?=x)"}}}}),
-        ),
-    ] {
-        let (error, prompts, requests) = asked_beside_a_form(question.clone()).await;
-        assert!(
-            matches!(&error, CallError::Abandoned { why: Abandoned::Question { key, .. }, .. } if key == "bad"),
-            "{question}: {error}"
-        );
-        assert_eq!((prompts, requests), (0, 1), "{question}");
-    }
-    let (error, ..) = asked_beside_a_form(json!({"method": "x/y"})).await;
-    assert!(matches!(
-        error,
-        CallError::Abandoned {
-            why: Abandoned::Question {
-                problem: QuestionProblem::Malformed(_),
-                ..
-            },
-            ..
-        }
-    ));
 }
 
 #[tokio::test]
@@ -678,7 +571,7 @@ async fn questions_of_one_round_are_asked_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn dropping_the_call_closes_its_prompts() {
+async fn case_149_dropping_the_call_closes_its_prompts() {
     struct Open(Arc<AtomicUsize>);
     impl Drop for Open {
         fn drop(&mut self) {
@@ -711,7 +604,7 @@ async fn dropping_the_call_closes_its_prompts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_without_questions_are_paced() {
+async fn case_148_rounds_without_questions_are_paced() {
     let recorder = Recorder::new(|n, _| match n {
         1..=4 => {
             Reply::Result(json!({"resultType": "input_required", "requestState": format!("S{n}")}))
@@ -767,7 +660,7 @@ async fn rounds_without_questions_are_paced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_s_thinking_is_no_timeout() {
+async fn case_147_a_person_s_thinking_is_no_timeout() {
     let recorder = Recorder::new(|n, _| if n < 5 { asks("k", "S") } else { done("x") });
     let client = in_process(&recorder)
         .request_timeout(Duration::from_secs(60))

@@ -103,7 +103,7 @@ async fn every_message_is_a_post_of_one_request_that_its_headers_describe() {
 }
 
 #[tokio::test]
-async fn a_page_is_neither_fetched_nor_opened() {
+async fn case_168_a_page_is_neither_fetched_nor_opened() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let page = format!("http://{}/connect", listener.local_addr().unwrap());

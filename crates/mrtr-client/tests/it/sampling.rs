@@ -97,7 +97,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn tools_are_for_those_who_declared_them() {
+async fn case_180_tools_are_for_those_who_declared_them() {
     let sent = ask(with_tools(None), true, Ok(uses("weather")))
         .await
         .unwrap();

@@ -620,7 +620,7 @@ async fn cutting_server(
 }
 
 #[tokio::test]
-async fn a_cut_first_request_may_repeat_effects() {
+async fn case_151_a_cut_first_request_may_repeat_effects() {
     let (url, mut seen) = cutting_server(&[1]).await;
     let client = Client::builder(url).on_form(yes).build().unwrap();
     let error = client
@@ -653,7 +653,7 @@ async fn a_cut_first_request_may_repeat_effects() {
 }
 
 #[tokio::test]
-async fn a_cut_retry_is_safe_with_a_ledger() {
+async fn case_151_a_cut_retry_is_safe_with_a_ledger() {
     let (url, mut seen) = cutting_server(&[2]).await;
     let client = Client::builder(url).on_form(yes).build().unwrap();
     let error = client

@@ -281,7 +281,7 @@ async fn what_the_server_takes_back_is_tried_again() {
 
 /// What has no room, takes no writes or is not there has its own word, and none of them is `First`.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_class_of_failure_has_its_word() {
+async fn case_112_each_class_of_failure_has_its_word() {
     let Some(place) = Place::new() else { return };
     let ledger = place.builder().wait(SHORT).open().await.unwrap();
     let claim = round(ledger.epoch().await.unwrap(), 1);

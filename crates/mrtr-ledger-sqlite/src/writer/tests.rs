@@ -365,7 +365,7 @@ fn a_file_that_vanishes_under_a_commit_gives_no_word() {
 
 /// Every look at the file is on a connection whose commits reach the disk.
 #[test]
-fn every_connection_is_durable() {
+fn case_087_every_connection_is_durable() {
     let mut desk = Desk::new();
     for _ in 0..2 {
         let connection = desk.writer.storage.connection(&desk.writer.policy).unwrap();
@@ -383,9 +383,43 @@ fn every_connection_is_durable() {
     }
 }
 
+/// A transaction that reads first is refused the lock at once if somebody committed meanwhile, however long it would wait
+/// (`SQLITE_BUSY_SNAPSHOT`). Here the lock comes before anything is read, so nobody commits between two statements.
+#[test]
+fn case_077_nobody_commits_between_our_statements() {
+    const WRITE: &str = "UPDATE ledger SET only_row = only_row";
+    let mut desk = Desk::new();
+    let path = desk.folder.path().join("ledger.sqlite");
+    let [reader, other, later] = [(); 3].map(|()| Connection::open(&path).unwrap());
+    let code = |connection: &Connection| {
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        let refused = connection.execute_batch(WRITE).unwrap_err();
+        refused.sqlite_error().unwrap().extended_code
+    };
+    reader
+        .execute_batch("BEGIN; SELECT epoch FROM ledger")
+        .unwrap();
+    other.execute_batch(WRITE).unwrap();
+    assert_eq!(code(&reader), rusqlite::ffi::SQLITE_BUSY_SNAPSHOT);
+    drop(reader);
+
+    let (one, two) = (desk.round(1), desk.round(2));
+    let again = two.clone();
+    let work: Work<Claimed> = Box::new(move |books| {
+        assert_eq!(books.claim(&one)?, Claimed::First);
+        assert_eq!(code(&other), rusqlite::ffi::SQLITE_BUSY);
+        books.claim(&two)
+    });
+    let answers = desk.together(vec![work]);
+    assert!(matches!(answers[..], [Ok(Claimed::First)]), "{answers:?}");
+    // Between transactions anybody may commit, and nothing comes of it.
+    later.execute_batch(WRITE).unwrap();
+    assert_eq!(desk.claim(&again).unwrap(), Claimed::First);
+}
+
 /// A purge finds what may go by the order of the rows, and a claim its row by key.
 #[test]
-fn queries_use_the_order_of_rows() {
+fn case_100_queries_use_the_order_of_rows() {
     let desk = Desk::new();
     let connection = &desk.writer.storage.open.as_ref().unwrap().connection;
     let plan = |sql: &str| -> String {

@@ -12,7 +12,7 @@ use crate::bench::{Place, paid, retry, round, settled};
 
 /// Locked for longer than the ledger waits: no word, nothing taken, and all is well once the lock is gone.
 #[tokio::test]
-async fn a_locked_file_gives_no_word() {
+async fn case_078_a_locked_file_gives_no_word() {
     let place = Place::new();
     let ledger = place
         .builder()
@@ -60,7 +60,7 @@ async fn a_locked_file_gives_no_word() {
 
 /// A lock that goes in time is waited for, and the tasks of the caller's thread go on meanwhile.
 #[tokio::test(flavor = "current_thread")]
-async fn a_locked_file_does_not_block_the_async_thread() {
+async fn case_111_a_locked_file_does_not_block_the_async_thread() {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);
     let place = Place::new();

@@ -28,7 +28,7 @@ fn set_mode(path: &std::path::Path, mode: u32) {
 /// The file, its log and the log's index are for their owner alone.
 #[cfg(unix)]
 #[tokio::test]
-async fn all_files_are_private() {
+async fn case_104_all_files_are_private() {
     let place = Place::new();
     let ledger = place.open();
     paid(&ledger, 1).await;
@@ -40,7 +40,7 @@ async fn all_files_are_private() {
 /// A file that others may read is refused until somebody has decided about it.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_others_may_touch_is_refused() {
+async fn case_104_a_file_that_others_may_touch_is_refused() {
     let place = Place::new();
     let ledger = place.open();
     let claim = paid(&ledger, 1).await;
@@ -61,7 +61,7 @@ async fn a_file_that_others_may_touch_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_symbolic_link_or_a_folder_is_refused() {
+fn case_104_a_symbolic_link_or_a_folder_is_refused() {
     let place = Place::new();
     drop(place.open());
     let link = place.named("link.sqlite");
@@ -98,7 +98,7 @@ fn another_programs_database_is_refused_unchanged() {
 
 /// A file of a later version is refused by this one.
 #[tokio::test]
-async fn a_later_version_is_refused() {
+async fn case_106_a_later_version_is_refused() {
     let place = Place::new();
     paid(&place.open(), 1).await;
     let file = Connection::open(place.file()).unwrap();
@@ -214,7 +214,7 @@ async fn a_dropped_ledger_closes_its_file() {
 
 /// Nothing that names a person or an answer is in the file, unless it is in an outcome.
 #[tokio::test]
-async fn names_and_answers_are_not_in_the_file() {
+async fn case_110_names_and_answers_are_not_in_the_file() {
     const SECRET: &str = "SECRET-4711";
     let place = Place::new();
     let ledger = place.open();
@@ -249,7 +249,7 @@ async fn names_and_answers_are_not_in_the_file() {
 
 /// Without a single call of `purge`, what has expired goes as new claims come.
 #[tokio::test]
-async fn a_ledger_that_nobody_purges_stays_bounded() {
+async fn case_101_a_ledger_that_nobody_purges_stays_bounded() {
     let place = Place::new();
     let ledger = place.builder().retention(MIN_RETENTION).open().unwrap();
     let epoch = ledger.epoch().await.unwrap();

@@ -150,15 +150,47 @@ pub async fn only_the_owner_settles(bench: &Bench) {
 }
 
 /// A settlement whose answer was lost is made again; a different one comes too late.
-pub async fn the_first_settlement_stands(bench: &Bench) {
+pub async fn case_098_the_first_settlement_stands(bench: &Bench) {
     let desk = bench.desk().await;
-    let owner = desk.own(desk.round(1)).await;
-    assert_eq!(desk.settle(&owner, b"paid").await, Settled::Stored);
-    assert_eq!(desk.settle(&owner, b"paid").await, Settled::Stored);
-    assert_eq!(desk.settle(&owner, b"refunded").await, Settled::Refused);
-    assert_eq!(desk.abandon(&owner).await, Settled::Refused);
-    assert!(!desk.release(&owner).await);
-    assert_eq!(desk.claim(&owner.retry()).await, settled(b"paid"));
+    for claim in [desk.round(1), desk.step(1)] {
+        let owner = desk.own(claim).await;
+        assert_eq!(desk.settle(&owner, b"paid").await, Settled::Stored);
+        assert_eq!(desk.settle(&owner, b"paid").await, Settled::Stored);
+        assert_eq!(desk.settle(&owner, b"refunded").await, Settled::Refused);
+        assert_eq!(desk.abandon(&owner).await, Settled::Refused);
+        assert!(!desk.release(&owner).await);
+        assert_eq!(desk.claim(&owner.retry()).await, settled(b"paid"));
+    }
+}
+
+/// Whoever claims later changes nothing of a row: not its owner, not its fingerprint, not whose it is.
+pub async fn case_098_the_first_claim_stands(bench: &Bench) {
+    let limits = Limits {
+        rows_per_account: 2,
+        ..Limits::NONE
+    };
+    let desk = bench.desk_with(limits, MIN_RETENTION).await;
+    for claim in [desk.round(1), desk.step(1)] {
+        let owner = desk.own(claim).await;
+        for later in [
+            owner.forked(),
+            owner.retry().by(9),
+            Claim {
+                lease: LIFETIME * 100,
+                ..owner.retry()
+            },
+        ] {
+            assert_ne!(desk.claim(&later).await, Claimed::First);
+            assert_eq!(desk.settle(&later, b"stolen").await, Settled::Refused);
+        }
+        assert_eq!(desk.claim(&owner).await, Claimed::First, "still its own");
+        assert_eq!(desk.settle(&owner, b"paid").await, Settled::Stored);
+        assert_eq!(desk.claim(&owner.forked()).await, Claimed::Conflict);
+    }
+    assert_eq!(desk.count().await, (1, 1));
+    assert_eq!(desk.claim(&desk.round(2)).await, Claimed::Full);
+    desk.own(desk.round(2).by(9)).await;
+    desk.own(desk.round(3).by(9)).await;
 }
 
 /// A body that was cut off leaves its row abandoned at once, for good.

@@ -108,7 +108,7 @@ pub async fn a_rotated_epoch_forgets_the_marks(bench: &Bench) {
 }
 
 /// The epoch also names the ledger.
-pub async fn two_ledgers_have_two_epochs(bench: &Bench) {
+pub async fn case_108_two_ledgers_have_two_epochs(bench: &Bench) {
     let (one, two) = (bench.desk().await, bench.desk().await);
     assert_ne!(one.epoch, two.epoch);
     assert_eq!(two.claim(&one.round(1)).await, Claimed::StaleEpoch);

@@ -130,7 +130,7 @@ pub async fn expired_rows_do_not_count(bench: &Bench) {
 }
 
 /// Who floods a ledger is refused, and pushes nobody's row out.
-pub async fn a_full_ledger_forgets_nothing(bench: &Bench) {
+pub async fn case_080_a_full_ledger_forgets_nothing(bench: &Bench) {
     let limits = Limits {
         rows_per_account: 50,
         rows: 60,

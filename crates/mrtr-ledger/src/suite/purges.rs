@@ -21,7 +21,7 @@ pub async fn a_row_expires_when_its_time_has_come(bench: &Bench) {
 
 /// Purged at every moment around expiry and retention, a state is never claimed twice, not even on a clock that is
 /// behind by the retention; and the row goes when both have passed.
-pub async fn rows_stay_through_the_retention(bench: &Bench) {
+pub async fn case_082_rows_stay_through_the_retention(bench: &Bench) {
     let desk = bench.desk().await;
     let stored = |claim: Claim| async {
         let claim = desk.own(claim).await;
@@ -83,7 +83,7 @@ pub async fn a_removed_row_is_not_claimed_again(bench: &Bench) {
 
 /// A clock that jumps ten years ahead and is put right shuts nobody out: what was not removed may be claimed. And
 /// rounds' marks say nothing about steps.
-pub async fn the_mark_is_what_was_removed_and_never_the_clock(bench: &Bench) {
+pub async fn case_084_the_mark_is_what_was_removed_and_never_the_clock(bench: &Bench) {
     let desk = bench.desk().await;
     let years = Duration::from_secs(10 * 365 * 86_400);
     let round = desk.own(desk.round(1)).await;
@@ -145,7 +145,7 @@ pub async fn the_mark_never_falls(bench: &Bench) {
 }
 
 /// What runs is not removed under its owner, however long ago it expired; the row goes when the lease has lapsed.
-pub async fn a_running_lease_keeps_its_row(bench: &Bench) {
+pub async fn case_100_a_running_lease_keeps_its_row(bench: &Bench) {
     let desk = bench.desk().await;
     for (runs, lapses) in [(desk.round(1), desk.round(2)), (desk.step(1), desk.step(2))] {
         let expiry = runs.key.expiry;
@@ -174,7 +174,7 @@ pub async fn a_running_lease_keeps_its_row(bench: &Bench) {
 }
 
 /// More rows than any batch holds, all gone after one call, and nothing else.
-pub async fn a_purge_takes_as_many_batches_as_it_needs(bench: &Bench) {
+pub async fn case_100_a_purge_takes_as_many_batches_as_it_needs(bench: &Bench) {
     const MANY: u32 = 2_500;
     let desk = bench.desk().await;
     for number in 0..MANY {

@@ -257,12 +257,12 @@ async fn a_ledger_that_always_says_first_fails() {
         "a_step_of_a_withdrawn_round_is_refused",
         "a_step_is_one_step_in_every_round",
         "another_epoch_is_stale",
-        "two_ledgers_have_two_epochs",
+        "case_108_two_ledgers_have_two_epochs",
         "a_row_expires_when_its_time_has_come",
         "a_removed_row_is_not_claimed_again",
         "the_mark_never_falls",
         "an_account_has_a_limit_of_rows",
-        "a_full_ledger_forgets_nothing",
+        "case_080_a_full_ledger_forgets_nothing",
         "one_of_many_wins",
         "no_walk_breaks_a_promise",
     ];
@@ -321,7 +321,7 @@ async fn a_ledger_that_ignores_a_part_of_the_claim_fails() {
         Fault::NoToken,
         &[
             "the_same_token_is_first_again",
-            "the_first_settlement_stands",
+            "case_098_the_first_settlement_stands",
         ],
     )
     .await;
@@ -347,15 +347,15 @@ async fn a_ledger_with_an_operation_that_does_nothing_fails() {
         Fault::FrozenClock,
         &[
             "a_lease_lapses_at_its_end_and_not_before",
-            "rows_stay_through_the_retention",
+            "case_082_rows_stay_through_the_retention",
         ],
     )
     .await;
     fails(
         Fault::NoPurge,
         &[
-            "a_purge_takes_as_many_batches_as_it_needs",
-            "rows_stay_through_the_retention",
+            "case_100_a_purge_takes_as_many_batches_as_it_needs",
+            "case_082_rows_stay_through_the_retention",
         ],
     )
     .await;

@@ -18,7 +18,7 @@ mrtr_ledger::ledger_suite!(async |setup: Setup| {
 
 /// Without a single call of `purge`, what has expired goes as new claims come.
 #[tokio::test]
-async fn a_ledger_that_nobody_purges_stays_bounded() {
+async fn case_101_a_ledger_that_nobody_purges_stays_bounded() {
     let clock = Arc::new(TestClock::at(1_700_000_000_000));
     let ledger = MemoryLedger::new(clock.clone())
         .unwrap()

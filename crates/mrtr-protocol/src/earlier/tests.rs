@@ -197,7 +197,7 @@ fn pages_have_an_id() {
 }
 
 #[test]
-fn results_lose_what_is_modern_and_nothing_else() {
+fn case_129_results_lose_what_is_modern_and_nothing_else() {
     for (modern, earlier) in [
         (r#"{"resultType":"complete"}"#, "{}"),
         (
@@ -247,7 +247,7 @@ fn results_lose_what_is_modern_and_nothing_else() {
 }
 
 #[test]
-fn choices_are_spelt_as_the_revision_has_them() {
+fn case_160_choices_are_spelt_as_the_revision_has_them() {
     let form = |schema: &str| {
         InputRequest::form(&ElicitForm::new(
             "Which?",

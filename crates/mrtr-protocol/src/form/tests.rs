@@ -9,7 +9,7 @@ fn parse(field: &str) -> Result<FormField, FormSchemaError> {
 }
 
 #[test]
-fn reads_every_permitted_primitive() {
+fn case_160_reads_every_permitted_primitive() {
     let option = |value: &str, title: Option<&str>| ChoiceOption {
         value: value.to_owned(),
         title: title.map(Into::into),
@@ -84,7 +84,7 @@ fn reads_every_permitted_primitive() {
 }
 
 #[test]
-fn refuses_what_is_not_flat() {
+fn case_162_refuses_what_is_not_flat() {
     assert!(parse(r#"{"type":"string"}"#).is_ok());
     for (schema, problem) in [
         ("true", FieldProblem::NotAnObject),
@@ -148,7 +148,7 @@ fn refuses_what_is_not_flat() {
 }
 
 #[test]
-fn nothing_that_holds_or_points_to_a_schema_gets_in() {
+fn case_162_nothing_that_holds_or_points_to_a_schema_gets_in() {
     let kinds = [
         r#""type":"string""#,
         r#""type":"string","enum":["a"]"#,

@@ -37,7 +37,7 @@ fn the_type_of_a_result_is_told_by_its_name_alone() {
 }
 
 #[test]
-fn a_round_needs_a_question_or_a_state() {
+fn case_114_a_round_needs_a_question_or_a_state() {
     let of = |text: &str| InputRequiredResult::parse(&raw(text));
     assert!(of(&format!(r#"{{"inputRequests":{{"a":{FORM}}}}}"#)).is_ok());
     assert!(

@@ -190,40 +190,42 @@ async fn act(
 }
 
 fn bank() -> Bank {
-    Bank::with(|builder| {
-        builder
-            .state(LookUps::default())
-            .limits(|limits| limits.rounds = 6)
-            .tool(tool("book", book))
-            .tool(tool("raw", raw))
-            .tool(tool("counting", counting))
-            .tool(tool("other_kinds", other_kinds))
-            .tool(tool("stubborn", stubborn))
-            .tool(tool("act", act))
-            .tool(tool("open", raw).accept_answers_without_state())
-            .tool(tool("for_ever", async |_: Resumed| -> Turn<String> {
-                InputRequired::new().state(&1).into()
-            }))
-            .tool(tool("nothing", async |_: Resumed| -> Turn<String> {
-                InputRequired::new().into()
-            }))
-            .tool(tool("twice", async |_: Resumed| -> Turn<String> {
-                let ask = || Form::<Confirm>::new("Twice?");
-                InputRequired::new().ask("a", ask()).ask("a", ask()).into()
-            }))
-            .tool(tool("infinite", async |_: Resumed| -> Turn<String> {
-                InputRequired::new().state(&f64::INFINITY).into()
-            }))
-            .tool(tool(
-                "mistyped",
-                async |resumed: Resumed| -> Result<Turn<String>, ToolError> {
-                    let _: Option<Quote> = resumed.state()?;
-                    Ok(InputRequired::new().state("a secret").into())
-                },
-            ))
-            .prompt(prompt("raw", raw))
-            .resource(resource("r://raw", raw))
-    })
+    Bank::with(tools)
+}
+
+fn tools(builder: mrtr_server::ServerBuilder) -> mrtr_server::ServerBuilder {
+    builder
+        .state(LookUps::default())
+        .limits(|limits| limits.rounds = 6)
+        .tool(tool("book", book))
+        .tool(tool("raw", raw))
+        .tool(tool("counting", counting))
+        .tool(tool("other_kinds", other_kinds))
+        .tool(tool("stubborn", stubborn))
+        .tool(tool("act", act))
+        .tool(tool("open", raw).accept_answers_without_state())
+        .tool(tool("for_ever", async |_: Resumed| -> Turn<String> {
+            InputRequired::new().state(&1).into()
+        }))
+        .tool(tool("nothing", async |_: Resumed| -> Turn<String> {
+            InputRequired::new().into()
+        }))
+        .tool(tool("twice", async |_: Resumed| -> Turn<String> {
+            let ask = || Form::<Confirm>::new("Twice?");
+            InputRequired::new().ask("a", ask()).ask("a", ask()).into()
+        }))
+        .tool(tool("infinite", async |_: Resumed| -> Turn<String> {
+            InputRequired::new().state(&f64::INFINITY).into()
+        }))
+        .tool(tool(
+            "mistyped",
+            async |resumed: Resumed| -> Result<Turn<String>, ToolError> {
+                let _: Option<Quote> = resumed.state()?;
+                Ok(InputRequired::new().state("a secret").into())
+            },
+        ))
+        .prompt(prompt("raw", raw))
+        .resource(resource("r://raw", raw))
 }
 
 fn trip() -> Call {
@@ -462,7 +464,7 @@ fn requests_that_may_not_be_put_are_none() {
 }
 
 #[tokio::test]
-async fn a_round_may_have_a_state_alone() {
+async fn case_131_a_round_may_have_a_state_alone() {
     let bank = bank();
     let mut reply = bank.send(&Call::of("counting", json!({}))).await;
     for round in 0..3 {
@@ -484,6 +486,28 @@ async fn a_round_may_have_a_state_alone() {
             .await;
     }
     assert!(reply.text().contains("6 rounds"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn case_114_a_round_of_nothing_is_not_sent() {
+    let bank = bank();
+    let reply = bank.send(&Call::of("nothing", json!({}))).await;
+    assert_eq!(reply.code(), Some(-32603), "{reply:?}");
+    assert!(reply.body.get("result").is_none());
+}
+
+/// A round without a question goes on wherever keys and ledger are the same.
+#[tokio::test]
+async fn case_131_a_state_alone_goes_on_at_any_replica() {
+    let here = bank();
+    let (ledger, clock) = (here.ledger.clone().unwrap(), here.clock.clone());
+    let there = Bank::with(|builder| tools(builder).ledger(ledger).clock(clock));
+    let call = || Call::of("counting", json!({}));
+    let mut reply = here.send(&call()).await;
+    for replica in [&there, &here, &there] {
+        reply = replica.send(&call().id(2).state(reply.state())).await;
+    }
+    assert_eq!(reply.body["result"]["structuredContent"], 3, "{reply:?}");
 }
 
 #[tokio::test]
@@ -512,7 +536,7 @@ async fn kinds_are_asked_of_those_who_declared_them() {
 #[tokio::test]
 async fn what_a_handler_gets_wrong_ends_the_call_and_says_nothing_of_what_it_kept() {
     let bank = bank();
-    for wrong in ["nothing", "twice", "infinite"] {
+    for wrong in ["twice", "infinite"] {
         let reply = bank.send(&Call::of(wrong, json!({}))).await;
         let is_error = reply.code() == Some(-32603) || reply.body["result"]["isError"] == true;
         assert!(is_error && reply.asks().is_empty(), "{wrong}: {reply:?}");

@@ -658,7 +658,7 @@ async fn a_step_dropped_half_way_is_never_run_again() {
 }
 
 #[tokio::test]
-async fn with_aead_the_ledger_keeps_no_readable_outcome() {
+async fn case_110_with_aead_the_ledger_keeps_no_readable_outcome() {
     let clock = Bank::new().clock;
     let ring = || KeyRing::new(Key::from_bytes(&(0..32).collect::<Vec<u8>>()).unwrap());
     let ledger = Tap::new(clock.clone());

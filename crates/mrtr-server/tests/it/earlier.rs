@@ -237,7 +237,7 @@ async fn a_stream_has_one_reader_and_the_last_one_is_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_answers_in_time() {
+async fn case_130_nobody_answers_in_time() {
     let bank = Bank::new();
     let (session, mut call, question) = asked(&bank).await;
     let result = call.message().await;
@@ -754,7 +754,7 @@ async fn order(flow: Flow) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_choice_with_titles_is_spelt_as_the_session_s_revision_has_it() {
+async fn case_160_a_choice_with_titles_is_spelt_as_the_session_s_revision_has_it() {
     let bank = Bank::with(|builder| builder.tool(tool("order", order)));
     for (version, names) in [("2025-11-25", false), ("2025-06-18", true)] {
         let session = Session::of(&bank.server, "user-a", version, everything()).await;

@@ -292,7 +292,7 @@ fn assert_ends(reply: &Reply, names: &str) {
 }
 
 #[tokio::test]
-async fn a_key_is_used_once_in_a_run() {
+async fn case_125_a_key_is_used_once_in_a_run() {
     for (handler, name) in [
         (
             tool("t", async |flow: Flow| {

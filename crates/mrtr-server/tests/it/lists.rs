@@ -292,7 +292,7 @@ async fn asking(flow: Flow) -> String {
 }
 
 #[tokio::test]
-async fn what_a_resource_holds_is_kept_as_it_says() {
+async fn case_127_what_a_resource_holds_is_kept_as_it_says() {
     let hour = Duration::from_secs(3600);
     let by_hand = |ttl_ms, scope| {
         move || async move {

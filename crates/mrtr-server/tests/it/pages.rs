@@ -147,7 +147,7 @@ fn consent() -> Value {
 }
 
 #[tokio::test]
-async fn consent_is_not_completion_and_the_url_stays_the_same() {
+async fn case_171_consent_is_not_completion_and_the_url_stays_the_same() {
     let site = Site::new();
     let asked = site.bank.send(&call()).await;
     let page = url(&asked);
@@ -193,7 +193,7 @@ async fn a_decline_is_a_decline_even_after_the_visit() {
 }
 
 #[tokio::test]
-async fn somebody_elses_visit_stores_nothing_and_completes_nothing() {
+async fn case_170_somebody_elses_visit_stores_nothing_and_completes_nothing() {
     let site = Site::new();
     let asked = site.bank.send(&call()).await;
     let page = url(&asked);
@@ -272,14 +272,26 @@ async fn two_flows_have_two_pages_and_anonymous_callers_none() {
         .send(&call().without_header("authorization"))
         .await;
     assert_eq!(anonymous.code(), Some(-32603), "{anonymous:?}");
-    let form_only = site
-        .bank
-        .send(&call().declaring(json!({ "elicitation": { "form": {} } })))
-        .await;
-    assert_eq!(
-        form_only.body["error"]["data"]["requiredCapabilities"],
-        json!({ "elicitation": { "url": {} } })
-    );
+}
+
+/// Who declares elicitation without a mode declares forms.
+#[tokio::test]
+async fn case_115_a_page_is_for_clients_that_open_pages() {
+    let site = Site::new();
+    for capabilities in [json!({}), json!({ "form": {} })] {
+        let capabilities = json!({ "elicitation": capabilities });
+        let reply = site.bank.send(&call().declaring(capabilities)).await;
+        assert_eq!(
+            (reply.status, reply.code()),
+            (StatusCode::BAD_REQUEST, Some(-32021))
+        );
+        assert_eq!(
+            reply.body["error"]["data"]["requiredCapabilities"],
+            json!({ "elicitation": { "url": {} } })
+        );
+    }
+    let url_alone = json!({ "elicitation": { "url": {} } });
+    url(&site.bank.send(&call().declaring(url_alone)).await);
 }
 
 #[test]

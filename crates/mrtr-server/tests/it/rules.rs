@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::bank::{Bank, Call, Reply, accept};
 use crate::cases::Refusal;
+use crate::session::Session;
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code, reason = "it is only read")]
@@ -79,7 +80,7 @@ fn requests() -> Vec<Call> {
 }
 
 #[tokio::test]
-async fn every_result_says_its_type() {
+async fn case_129_every_result_says_its_type() {
     let bank = full();
     for call in requests() {
         let reply = bank.send(&call).await;
@@ -97,6 +98,26 @@ async fn every_result_says_its_type() {
     assert_eq!(asked.body["result"]["resultType"], "input_required");
     let done = bank.send(&Call::retry(asked.state())).await;
     assert_eq!(done.body["result"]["resultType"], "complete", "{done:?}");
+}
+
+/// The earlier era has no types of results, and no hints on how long to keep them.
+#[tokio::test]
+async fn case_129_no_result_of_the_earlier_era_says_a_type() {
+    let session = Session::open(&full().server, everything()).await;
+    for call in requests() {
+        let mut params = call.body["params"].clone();
+        params.as_object_mut().unwrap().remove("_meta");
+        let method = call.body["method"].as_str().unwrap();
+        let method = match method {
+            "server/discover" => "ping",
+            method => method,
+        };
+        let reply = session.reply(method, params).await;
+        let result = reply.body["result"].as_object().unwrap();
+        for modern in ["resultType", "ttlMs", "cacheScope"] {
+            assert!(!result.contains_key(modern), "{method}: {reply:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -446,7 +467,7 @@ fn references_to_the_network_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_form_that_asks_for_a_secret_is_never_put() {
+async fn case_173_a_form_that_asks_for_a_secret_is_never_put() {
     #[derive(Deserialize, JsonSchema)]
     #[allow(dead_code, reason = "it is never answered")]
     struct Login {
@@ -517,7 +538,7 @@ async fn content_that_nobody_could_read_is_not_sent() {
 }
 
 #[tokio::test]
-async fn tools_for_a_model_are_put_to_those_who_declared_them() {
+async fn case_180_tools_for_a_model_are_put_to_those_who_declared_them() {
     let bank = Bank::with(|builder| {
         builder.tool(tool("model", async |flow: Flow| {
             let mut ask = CreateMessageParams::new(vec![SamplingMessage::user("Go.")], 50);

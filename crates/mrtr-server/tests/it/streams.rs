@@ -48,6 +48,18 @@ async fn lingers(progress: Progress, log: Log, State(later): State<Later>) -> &'
     "done"
 }
 
+/// Goes on reporting after its question.
+async fn lingers_and_asks(
+    progress: Progress,
+    log: Log,
+    flow: Flow,
+    later: State<Later>,
+) -> &'static str {
+    lingers(progress, log, later).await;
+    let _ = flow.ask("confirm", Form::<Confirm>::new("Sure?")).await;
+    "done"
+}
+
 /// Waits until nobody waits for it.
 async fn waits(
     progress: Progress,
@@ -82,6 +94,7 @@ fn bank(later: &Later) -> Bank {
             .state(Arc::new(tokio::sync::Barrier::new(2)))
             .tool(tool("asks", asks))
             .tool(tool("lingers", lingers))
+            .tool(tool("lingers_and_asks", lingers_and_asks))
             .tool(tool("waits", waits))
             .tool(tool("meets", meets))
             .tool(tool("lines", async || {
@@ -347,6 +360,24 @@ async fn case_222_nothing_follows_a_result() {
     pipe.send(1, &reporting("lingers", "t")).await;
     assert_eq!(pipe.message().await["method"], "notifications/progress");
     assert_eq!(pipe.message().await["id"], 1);
+    later.0.notify_one();
+    later.1.notified().await;
+    pipe.send(2, &Call::of("plain", json!({}))).await;
+    assert_eq!(pipe.message().await["id"], 2);
+}
+
+#[tokio::test]
+async fn case_126_nothing_follows_a_question() {
+    let later = Later::default();
+    let all = streamed(&bank(&later), &reporting("lingers_and_asks", "t")).await;
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!(all[1]["result"]["resultType"], "input_required");
+    let later = Later::default();
+    let mut pipe = Pipe::open(&bank(&later).server);
+    pipe.send(1, &reporting("lingers_and_asks", "t")).await;
+    assert_eq!(pipe.message().await["method"], "notifications/progress");
+    let asked = pipe.message().await;
+    assert_eq!(asked["result"]["resultType"], "input_required");
     later.0.notify_one();
     later.1.notified().await;
     pipe.send(2, &Call::of("plain", json!({}))).await;

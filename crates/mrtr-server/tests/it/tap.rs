@@ -35,6 +35,44 @@ pub(crate) enum Mode {
     /// Does it and gives no word.
     LosesItsWord,
     Closed,
+    /// Does nothing, and has this the matter.
+    Fails(Broken),
+}
+
+/// What can be the matter with a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    Busy,
+    StorageFull,
+    ReadOnly,
+    Corrupt,
+    Vanished,
+    Closed,
+    Unavailable,
+}
+
+impl Broken {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Busy,
+        Self::StorageFull,
+        Self::ReadOnly,
+        Self::Corrupt,
+        Self::Vanished,
+        Self::Closed,
+        Self::Unavailable,
+    ];
+
+    fn error(self) -> LedgerError {
+        match self {
+            Self::Busy => LedgerError::Busy,
+            Self::StorageFull => LedgerError::StorageFull,
+            Self::ReadOnly => LedgerError::ReadOnly,
+            Self::Corrupt => LedgerError::Corrupt,
+            Self::Vanished => LedgerError::Vanished,
+            Self::Closed => LedgerError::Closed,
+            Self::Unavailable => LedgerError::Unavailable("a fault of its own".into()),
+        }
+    }
 }
 
 /// A mode that can change after a number of calls.
@@ -72,6 +110,7 @@ impl Switch {
             Mode::Silent => Err(LedgerError::Busy),
             Mode::LosesItsWord => operation.await.and(Err(LedgerError::Busy)),
             Mode::Closed => Err(LedgerError::Closed),
+            Mode::Fails(broken) => Err(broken.error()),
         }
     }
 }

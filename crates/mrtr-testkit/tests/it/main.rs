@@ -8,6 +8,7 @@
 
 mod bank;
 mod eras;
+mod gateway;
 mod guards;
 mod harness;
 mod replay;

@@ -84,6 +84,32 @@ async fn a_call_that_is_dropped_is_cancelled_in_either_era() {
     }
 }
 
+/// While a person is asked no request is open, so there is none to cancel: a call that is dropped then says nothing.
+#[tokio::test]
+async fn case_149_a_call_dropped_between_rounds_cancels_nothing() {
+    let (client, peer) = modern(|message| vec![round(message, "S")]);
+    let (shown, mut prompt) = tokio::sync::mpsc::unbounded_channel();
+    let client = client
+        .on_form(move |question| {
+            let shown = shown.clone();
+            async move {
+                shown.send(()).unwrap();
+                std::future::pending::<()>().await;
+                yes(question).await
+            }
+        })
+        .build()
+        .unwrap();
+    tokio::select! {
+        result = client.call_tool("t", ()) => panic!("{result:?}"),
+        _ = prompt.recv() => {}
+    }
+    client.fresh().discover().await.unwrap();
+    let methods = peer.methods();
+    let probes = methods.iter().filter(|method| *method == "server/discover");
+    assert_eq!((probes.count(), methods.len()), (2, 3), "{methods:?}");
+}
+
 #[tokio::test]
 async fn a_broken_connection_is_an_unknown_outcome_and_the_pending_call() {
     let (client, peer) = modern(|message| match message["params"].get("requestState") {

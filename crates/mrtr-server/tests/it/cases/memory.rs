@@ -25,7 +25,7 @@ fn case_022_a_large_state_takes_less_than_twice_its_body() {
 /// The modern era parks nothing: 10,000 people think, and the server holds what it held before. The earlier era shows that the
 /// measure would see it.
 #[test]
-fn ten_thousand_people_who_think_take_no_memory() {
+fn case_130_ten_thousand_people_who_think_take_no_memory() {
     in_a_process_of_its_own("cases::memory::thinking");
 }
 
@@ -81,7 +81,7 @@ async fn child() {
 }
 
 #[tokio::test]
-#[ignore = "a child process of `ten_thousand_people_who_think_take_no_memory`"]
+#[ignore = "a child process of `case_130_ten_thousand_people_who_think_take_no_memory`"]
 async fn thinking() {
     const PEOPLE: usize = 10_000;
     // Less than a pointer for each person.
