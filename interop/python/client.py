@@ -143,6 +143,30 @@ class Scene:
 
         return {"text": await self.text("count", {}, progress_callback=heard), "reports": reports}
 
+    async def cancelled(self, label: str) -> dict[str, Any]:
+        with anyio.CancelScope() as scope:
+
+            async def begun(*_: Any) -> None:
+                scope.cancel()
+
+            ended = await self.text("wait", {"label": label}, progress_callback=begun)
+        if scope.cancelled_caught:
+            ended = "given up"
+        # Nothing tells when the body has noticed.
+        noticed = await self.effects(label)
+        for _ in range(200):
+            if noticed != "0":
+                break
+            await anyio.sleep(0.025)
+            noticed = await self.effects(label)
+        return {"ended": ended, "effects": noticed}
+
+    async def discovery(self, _: str) -> dict[str, Any]:
+        async with AsyncExitStack() as stack:
+            client = await connected(self.plan, stack, mode="auto")
+            text = text_of(await client.call_tool("add", {"a": 2, "b": 40}))
+            return {"era": client.protocol_version, "text": text}
+
     async def subscription(self, label: str) -> dict[str, Any]:
         uri = "interop://board"
         if self.client.protocol_version == MODERN:
@@ -248,6 +272,8 @@ CASES: dict[str, Callable[[Scene, str], Awaitable[dict[str, Any]]]] = {
     "prompt": Scene.prompt,
     "resource": Scene.resource,
     "progress": Scene.progress,
+    "cancelled-call": Scene.cancelled,
+    "discovery": Scene.discovery,
     "subscription": Scene.subscription,
     "tampered-state": Scene.tampered,
     "other-arguments": Scene.other_arguments,
@@ -264,7 +290,7 @@ def text_of(result: Any) -> str:
     return "".join(block.text for block in result.content)
 
 
-async def connected(plan: argparse.Namespace, stack: AsyncExitStack, **handlers: Any) -> Client:
+async def connected(plan: argparse.Namespace, stack: AsyncExitStack, **options: Any) -> Client:
     if plan.url is not None:
         # As long as the SDK's own client would wait on a stream.
         timeout = httpx2.Timeout(30, read=300)
@@ -273,8 +299,8 @@ async def connected(plan: argparse.Namespace, stack: AsyncExitStack, **handlers:
     else:
         command, *args = json.loads(plan.command)
         server = StdioServerParameters(command=command, args=args)
-    mode = MODERN if plan.era == MODERN else "legacy"
-    client = Client(server, mode=mode, input_required_max_rounds=ROUNDS, **handlers)
+    options = {"mode": MODERN if plan.era == MODERN else "legacy", "input_required_max_rounds": ROUNDS} | options
+    client = Client(server, **options)
     await stack.enter_async_context(client)
     if client.protocol_version != plan.era:
         raise RuntimeError(f"connected in {client.protocol_version}")

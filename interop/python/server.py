@@ -201,6 +201,16 @@ async def count(ctx: Context) -> str:
 
 
 @server.tool()
+async def wait(label: str, ctx: Context) -> str:
+    await ctx.report_progress(1, None, "begun")
+    try:
+        await anyio.sleep_forever()
+    finally:
+        done[label] += 1
+    return "Nobody reads this."
+
+
+@server.tool()
 async def write(label: str, ctx: Context) -> str:
     done[label] += 1
     await ctx.notify_resource_updated(BOARD)

@@ -53,12 +53,12 @@ function listed() {
 
 const EVERYTHING = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 
-async function connect(capabilities = EVERYTHING) {
+async function connect(capabilities = EVERYTHING, mode = plan.era === MODERN ? { pin: MODERN } : 'legacy') {
     const client = new Client(
         { name: 'interop-typescript', version: '1.0.0' },
         {
             capabilities,
-            versionNegotiation: { mode: plan.era === MODERN ? { pin: MODERN } : 'legacy' },
+            versionNegotiation: { mode },
             inputRequired: { maxRounds: ROUNDS }
         }
     );
@@ -182,6 +182,31 @@ const CASES = {
         const onprogress = ({ progress, total, message }) => reports.push([progress, total, message]);
         const result = await called(client, 'count', {}, { onprogress });
         return { text: textOf(result), reports };
+    },
+    'cancelled-call': async (client, label) => {
+        const given = new AbortController();
+        let ended;
+        try {
+            const options = { signal: given.signal, onprogress: () => given.abort('given up') };
+            ended = textOf(await called(client, 'wait', { label }, options));
+        } catch (error) {
+            if (!given.signal.aborted) throw error;
+            ended = 'given up';
+        }
+        // Nothing tells when the body has noticed.
+        let noticed = await effects(client, label);
+        for (let look = 0; look < 200 && noticed === '0'; look += 1) {
+            await new Promise(resolve => setTimeout(resolve, 25));
+            noticed = await effects(client, label);
+        }
+        return { ended, effects: noticed };
+    },
+    discovery: async () => {
+        const client = await connect(EVERYTHING, 'auto');
+        const result = await called(client, 'add', { a: 2, b: 40 });
+        const era = client.getNegotiatedProtocolVersion();
+        await client.close();
+        return { era, text: textOf(result) };
     },
     subscription: async (client, label) => {
         const { heard, acknowledged, close } = await subscribed(client, 'interop://board');

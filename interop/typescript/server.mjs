@@ -161,6 +161,16 @@ function build(announce) {
         return text('Counted to three.');
     });
 
+    tool('wait', labelled, async ({ label }, ctx) => {
+        const { signal, _meta, notify } = ctx.mcpReq;
+        const cancelled = new Promise(resolve => signal.addEventListener('abort', resolve, { once: true }));
+        const params = { progressToken: _meta?.progressToken, progress: 1, message: 'begun' };
+        await notify({ method: 'notifications/progress', params });
+        await cancelled;
+        act(label);
+        return text('Nobody reads this.');
+    });
+
     tool('write', labelled, async ({ label }) => {
         act(label);
         await announce(server, BOARD);

@@ -1,6 +1,7 @@
 //! What is done in each case, and what is reported of it. What it should have been stands in `interop/cases.json`.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mrtr_client::protocol::SubscriptionFilter;
 use mrtr_client::{
@@ -8,8 +9,14 @@ use mrtr_client::{
     ProgressReport, RequestError,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::people::{Mood, Person};
+
+/// How often, and how far apart, a client looks for an effect that comes a while later.
+const LOOKS: u32 = 200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
 /// What was observed, or why the case was not played to its end.
 pub(crate) type Played = Result<Value, Fault>;
@@ -72,6 +79,7 @@ pub(crate) async fn play(case: &str, label: &str, client: &Client, person: &Pers
         "prompt" => scene.prompt().await,
         "resource" => scene.resource().await,
         "progress" => scene.progress().await,
+        "cancelled-call" => scene.cancelled().await,
         "subscription" => scene.subscription().await,
         "tampered-state" => scene.tampered().await,
         "other-arguments" => scene.other_arguments().await,
@@ -81,12 +89,14 @@ pub(crate) async fn play(case: &str, label: &str, client: &Client, person: &Pers
     }
 }
 
-/// Whether a case is played by a client that handles no question.
-pub(crate) fn needs_nothing_declared(case: &str) -> bool {
-    matches!(case, "undeclared" | "undeclared-prompt")
+/// Plays the case of a client that was not told the era.
+pub(crate) async fn play_discovery(client: &Client) -> Played {
+    let result = client.call_tool("add", json!({ "a": 2, "b": 40 })).await?;
+    let era = client.era().map(|era| era.to_string());
+    Ok(json!({ "era": era, "text": result.joined_text() }))
 }
 
-/// Plays such a case; the other client asks for the effects.
+/// Plays a case of a client that handles no question; the other one asks for the effects.
 pub(crate) async fn play_undeclared(
     case: &str,
     label: &str,
@@ -183,6 +193,30 @@ impl Scene<'_> {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         Ok(json!({ "text": result.joined_text(), "reports": reports }))
+    }
+
+    /// A call that is given up once its body has begun, and what the body noticed of that.
+    async fn cancelled(&self) -> Played {
+        let begun = Arc::new(Notify::new());
+        let heard = Arc::clone(&begun);
+        let client = self
+            .client
+            .with_progress(move |_: ProgressReport| heard.notify_one());
+        let label = json!({ "label": self.label });
+        let ended = tokio::select! {
+            result = client.call_tool("wait", label) => result?.joined_text(),
+            () = begun.notified() => "given up".to_owned(),
+        };
+        // Nothing tells when the body has noticed.
+        let mut effects = self.effects().await?;
+        for _ in 0..LOOKS {
+            if effects != "0" {
+                break;
+            }
+            sleep(BETWEEN_LOOKS).await;
+            effects = self.effects().await?;
+        }
+        Ok(json!({ "ended": ended, "effects": effects }))
     }
 
     async fn subscription(&self) -> Played {

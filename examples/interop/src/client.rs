@@ -71,9 +71,12 @@ impl Plan {
         for case in &self.cases {
             // One server counts the effects of both eras.
             let label = format!("{case} {:?}", self.era);
-            let played = match cases::needs_nothing_declared(case) {
-                false => cases::play(case, &label, &client, &person).await,
-                true => self.play_undeclared(case, &label, &client).await,
+            let played = match case.as_str() {
+                "undeclared" | "undeclared-prompt" => {
+                    self.play_undeclared(case, &label, &client).await
+                }
+                "discovery" => self.play_discovery().await,
+                _ => cases::play(case, &label, &client, &person).await,
             };
             say(case, &played)?;
             if played.is_err() {
@@ -90,6 +93,14 @@ impl Plan {
         let bare = self.builder().build()?;
         let played = cases::play_undeclared(case, label, &bare, client).await;
         bare.close().await;
+        played
+    }
+
+    /// The case of a client that was not told the era, over a connection of its own.
+    async fn play_discovery(&self) -> Played {
+        let client = self.builder().era(EraChoice::Auto).build()?;
+        let played = cases::play_discovery(&client).await;
+        client.close().await;
         played
     }
 

@@ -79,6 +79,7 @@ fn equipped(builder: ServerBuilder) -> ServerBuilder {
         .tool(tool("ask_model", ask_model).description("Asks the client's model."))
         .tool(tool("folders", folders).description("Asks for the client's folders."))
         .tool(tool("count", count).description("Counts to three, and reports it."))
+        .tool(tool("wait", wait).description("Waits until nobody wants it any more."))
         .tool(tool("write", write).description("Writes on the board."))
         .tool(tool("endless", endless).description("Asks for ever."))
         .tool(tool("effects", effects).description("How often something was done."))
@@ -281,6 +282,25 @@ async fn count(progress: Progress) -> &'static str {
         tokio::time::sleep(PAUSE).await;
     }
     "Counted to three."
+}
+
+/// Adds an effect when it is dropped: so a body notices that its call was cancelled.
+struct AtTheEnd(Effects, String);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.add(&self.1);
+    }
+}
+
+async fn wait(
+    Args(Labelled { label }): Args<Labelled>,
+    progress: Progress,
+    State(effects): State<Effects>,
+) -> &'static str {
+    let _noticed = AtTheEnd(effects, label);
+    progress.report(1.0, None, Some("begun"));
+    std::future::pending().await
 }
 
 async fn write(
