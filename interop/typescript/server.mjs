@@ -2,6 +2,8 @@
 //
 //   node server.mjs            listens on a free port of the loopback interface, says where, and ends when stdin closes
 //   node server.mjs --stdio    serves one client over standard input and output
+//
+// Under the path /earlier, and with the flag --earlier, it speaks the earlier era alone.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -15,7 +17,7 @@ import {
     inputResponse,
     isLegacyRequest
 } from '@modelcontextprotocol/server';
-import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
 const LETTER = 'interop://letter';
@@ -241,7 +243,11 @@ async function openPages() {
     return { visited, base: `http://127.0.0.1:${server.address().port}/page` };
 }
 
-function overStdio() {
+async function overStdio() {
+    if (process.argv.includes('--earlier')) {
+        await buildEarlier().connect(new StdioServerTransport());
+        return;
+    }
     serveStdio(({ era }) =>
         era === 'legacy' ? buildEarlier() : build((server, uri) => server.server.sendResourceUpdated({ uri }))
     );
@@ -280,7 +286,7 @@ async function overHttp() {
             for await (const chunk of request) chunks.push(chunk);
             body = JSON.parse(Buffer.concat(chunks).toString());
         }
-        const isEarlier = await isLegacyRequest(await toWebRequest(request, body), body);
+        const isEarlier = request.url === '/earlier' || (await isLegacyRequest(await toWebRequest(request, body), body));
         await (isEarlier ? earlier : modern)(request, response, body);
     });
     server.listen(0, '127.0.0.1', () => {
@@ -291,7 +297,7 @@ async function overHttp() {
 }
 
 if (process.argv.includes('--stdio')) {
-    overStdio();
+    await overStdio();
 } else {
     await overHttp();
 }

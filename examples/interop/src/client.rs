@@ -36,10 +36,26 @@ pub(crate) struct Plan {
     cases: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum To {
     Url(String),
     Command(Vec<String>),
+}
+
+impl To {
+    /// The same server where it speaks the earlier era alone: under another path, or with another flag.
+    fn earlier_alone(&self) -> Self {
+        match self {
+            Self::Url(url) => {
+                let base = url.strip_suffix("/mcp").unwrap_or(url);
+                Self::Url(format!("{base}/earlier"))
+            }
+            Self::Command(words) => {
+                let flag = "--earlier".to_owned();
+                Self::Command(words.iter().cloned().chain([flag]).collect())
+            }
+        }
+    }
 }
 
 impl Plan {
@@ -96,9 +112,16 @@ impl Plan {
         played
     }
 
-    /// The case of a client that was not told the era, over a connection of its own.
+    /// The case of a client that was not told the era, over a connection of its own. What is said to speak the earlier era speaks that
+    /// alone here.
     async fn play_discovery(&self) -> Played {
-        let client = self.builder().era(EraChoice::Auto).build()?;
+        let earlier = self.era == EraChoice::Earlier;
+        let to = if earlier {
+            self.to.earlier_alone()
+        } else {
+            self.to.clone()
+        };
+        let client = self.builder_to(&to).era(EraChoice::Auto).build()?;
         let played = cases::play_discovery(&client).await;
         client.close().await;
         played
@@ -109,7 +132,11 @@ impl Plan {
     }
 
     fn builder(&self) -> ClientBuilder {
-        let builder = match &self.to {
+        self.builder_to(&self.to)
+    }
+
+    fn builder_to(&self, to: &To) -> ClientBuilder {
+        let builder = match to {
             To::Url(url) => Client::builder(url).bearer(TOKEN),
             To::Command(words) => {
                 let mut words = words.iter();

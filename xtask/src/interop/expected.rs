@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::matrix::{Era, Run};
-use crate::cargo::{self, array, strings, text};
+use super::matrix::Run;
+use crate::cargo::{self, array, text};
 use crate::failure::Failure;
 
 const CASES: &str = "interop/cases.json";
@@ -25,10 +25,8 @@ pub(super) struct Case {
     expected: Value,
     /// Where something else must be observed, the first that fits.
     unless: Vec<(Filter, Value)>,
-    /// The eras that have it; empty: both.
-    eras: Vec<String>,
-    /// Why an era does not have it.
-    otherwise: String,
+    /// Where there is no such thing, and why.
+    absent: Vec<(Filter, String)>,
 }
 
 /// An entry of the list of what is known.
@@ -177,16 +175,15 @@ impl Expected {
         names.iter().map(find).collect()
     }
 
-    /// A cell that the era does not have; `None` where it is to be played.
+    /// A cell of which there is no such thing; `None` where it is to be played.
     pub(super) fn without_playing(&self, run: &Run, case: &Case) -> Option<Cell> {
-        let has = case.eras.is_empty() || case.eras.iter().any(|era| era == run.era.word());
-        let verdict = Verdict::NotApplicable {
-            reason: case.otherwise.clone(),
-        };
-        (!has).then(|| Cell {
+        let (_, why) = case.absent.iter().find(|(filter, _)| filter.fits(run))?;
+        Some(Cell {
             run: *run,
             case: case.name.clone(),
-            verdict,
+            verdict: Verdict::NotApplicable {
+                reason: why.clone(),
+            },
             observed: Value::Null,
         })
     }
@@ -239,18 +236,15 @@ impl Case {
         let unless = array(entry.get("unless"))
             .map(|other| Some((Filter::of(other), other.get("expected")?.clone())))
             .collect::<Option<_>>()?;
-        let eras: Vec<String> = strings(entry.get("eras")).map(str::to_owned).collect();
-        let otherwise = text(entry, "otherwise").unwrap_or_default().to_owned();
-        let known_eras = eras.iter().all(|era| Era::named(era).is_some());
-        let explained = eras.is_empty() || !otherwise.is_empty();
-        (known_eras && explained).then_some(())?;
+        let absent = array(entry.get("absent"))
+            .map(|one| Some((Filter::of(one), text(one, "why")?.to_owned())))
+            .collect::<Option<_>>()?;
         text(entry, "what")?;
         Some(Self {
             name: text(entry, "case")?.to_owned(),
             expected: entry.get("expected")?.clone(),
             unless,
-            eras,
-            otherwise,
+            absent,
         })
     }
 
@@ -319,7 +313,7 @@ fn same(one: &Value, other: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matrix::{Ours, Peer, Transport};
+    use super::super::matrix::{Era, Ours, Peer, Transport};
     use super::*;
 
     const RUN: Run = Run {
@@ -332,7 +326,7 @@ mod tests {
     fn expected() -> Expected {
         let cases = json!({ "cases": [
             { "case": "a", "what": "w", "expected": { "n": 1 } },
-            { "case": "b", "what": "w", "eras": ["2026-07-28"], "otherwise": "none", "expected": 1,
+            { "case": "b", "what": "w", "absent": [{ "era": "2025-11-25", "why": "none" }], "expected": 1,
               "unless": [{ "ours": "client", "expected": 2 }] },
         ] });
         let known = json!({ "known": [
@@ -417,7 +411,7 @@ mod tests {
             let known = json!({ "known": [entry] });
             assert!(Expected::of(&cases, &known).is_err(), "{gone}");
         }
-        let unexplained = json!({ "cases": [{ "case": "a", "what": "w", "eras": ["2026-07-28"], "expected": 1 }] });
+        let unexplained = json!({ "cases": [{ "case": "a", "what": "w", "absent": [{ "era": "2025-11-25" }], "expected": 1 }] });
         assert!(Expected::of(&unexplained, &json!({ "known": [] })).is_err());
         assert!(Expected::read().is_ok());
     }
