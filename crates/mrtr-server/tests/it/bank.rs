@@ -233,6 +233,11 @@ impl Bank {
 
     /// A bank that forgets what was used; without the tools that act once.
     pub(crate) fn without_ledger() -> Self {
+        Self::without_ledger_with(|builder| builder)
+    }
+
+    /// The same, whose builder is changed before it opens.
+    pub(crate) fn without_ledger_with(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let clock = ManualClock::at(Timestamp::from_millis(T0));
         let effects = Effects::default();
         let builder = Server::builder("bank", "1.0.0")
@@ -243,7 +248,7 @@ impl Bank {
             .state(effects.clone())
             .tool(tool("transfer", transfer_plainly));
         Self {
-            server: builder.build().unwrap(),
+            server: change(builder).build().unwrap(),
             effects,
             clock,
             ledger: None,
@@ -328,7 +333,7 @@ pub(crate) fn codec() -> HmacCodec {
     HmacCodec::new(KeyRing::new(Key::from_bytes(&key).unwrap())).unwrap()
 }
 
-fn tokens() -> StaticTokens {
+pub(crate) fn tokens() -> StaticTokens {
     let user = |name: &str| Principal::user("https://as.example", name).with_client("app-1");
     StaticTokens::new()
         .token("user-a", user("user-a"))

@@ -823,32 +823,6 @@ async fn what_the_ledger_calls_expired_is_looked_up() {
 }
 
 #[tokio::test]
-async fn opaque_rejections_are_the_same_to_the_byte() {
-    let bank = Bank::with(mrtr_server::ServerBuilder::opaque_rejections);
-    let state = bank.open().await;
-    let used = bank.open().await;
-    assert_eq!(bank.send(&Call::retry(&used)).await.text(), "done 1");
-    let mut replies = vec![
-        bank.send(&Call::retry("hello")).await,
-        bank.send(&Call::retry(&"A".repeat(40_000))).await,
-        bank.send(&Call::retry(&format!("{}AAAA", &state[..state.len() - 4])))
-            .await,
-        bank.send(&Call::retry(&state).by("user-b")).await,
-        bank.send(&Call::retry(&state).argument("amount", 1)).await,
-        bank.send(&Call::retry(&used).answer("confirm", json!({ "action": "decline" })))
-            .await,
-    ];
-    bank.advance(Duration::from_secs(600));
-    replies.push(bank.send(&Call::retry(&state)).await);
-    bank.ledger.as_ref().unwrap().rotate_epoch().await.unwrap();
-    replies.push(bank.send(&Call::retry(&state)).await);
-    for reply in &replies {
-        assert_eq!(reply.code(), Some(-32602), "{reply:?}");
-        assert_eq!(reply.body, replies[0].body);
-    }
-}
-
-#[tokio::test]
 async fn bodies_of_one_principal_are_limited_and_the_others_run() {
     let door = Door::default();
     let bank = Bank::with(|builder| {

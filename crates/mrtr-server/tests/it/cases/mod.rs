@@ -5,14 +5,20 @@
 
 mod answers;
 mod boundary;
+mod fleet;
 mod forms;
 mod http;
+mod keys;
 mod ledger;
+mod lifetimes;
 mod lines;
 mod memory;
+mod principals;
 mod process;
 mod replay;
+mod request;
 mod rounds;
+mod sealing;
 mod sessions;
 mod sockets;
 mod state;
