@@ -220,4 +220,42 @@ mod tests {
             Err(KeyError::Duplicate)
         );
     }
+
+    fn ring(firsts: &[u8]) -> KeyRing {
+        let key = |first: u8| Key::from_bytes(&(first..first + 32).collect::<Vec<u8>>()).unwrap();
+        let (first, more) = firsts.split_first().unwrap();
+        more.iter().fold(KeyRing::new(key(*first)), |ring, first| {
+            ring.and_opens(key(*first)).unwrap()
+        })
+    }
+
+    /// Whoever tried one key of the ring after the other would find one that opens these.
+    #[test]
+    fn case_030_the_kid_alone_says_which_key_is_tried() {
+        let bytes: Vec<u8> = (0..32).collect();
+        let sealer = HmacSealer::new(&ring(&[0, 32, 64]), &Purpose::REQUEST_STATE);
+        let signed = |kid: Kid, of: &[u8], payload: &[u8]| {
+            let key = Key::from_bytes(of).unwrap();
+            let mac = Derivation::new(&key, VARIANT, &Purpose::REQUEST_STATE).mac("seal");
+            let tag = mac
+                .chain_update(token::associated_data(VARIANT, kid))
+                .chain_update(token::length_prefix(payload))
+                .chain_update(payload)
+                .finalize()
+                .into_bytes();
+            let mut token = token::start(VARIANT, kid, payload.len() + TAG_LEN);
+            token::push_segment(&mut token, payload);
+            token::push_segment(&mut token, &tag);
+            token
+        };
+        let open = |token: &str| sealer.open(WireState::new(token)).map(|opened| opened.kid);
+        let own = sealer.kid;
+        assert_eq!(open(&signed(own, &bytes, b"{}")), Ok(own), "the good path");
+        for keys in sealer.ring.iter().skip(1) {
+            let token = signed(keys.kid, &bytes, b"{}");
+            assert_eq!(open(&token), Err(Reason::BadSignature));
+        }
+        let unknown = signed(Kid::from_bytes([9; 8]), &bytes, b"{}");
+        assert_eq!(open(&unknown), Err(Reason::BadSignature));
+    }
 }

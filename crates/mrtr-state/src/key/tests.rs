@@ -92,3 +92,28 @@ fn debug_does_not_leak_key() {
     assert_eq!(format!("{key:?}"), "Key(..)");
     assert_eq!(format!("{:?}", KeyRing::new(key)), "KeyRing(1 key)");
 }
+
+/// Compiles only where dropping wipes: the one field of a key does, and a ring has nothing secret but keys.
+#[test]
+fn case_039_a_key_is_wiped_and_no_error_has_one() {
+    fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+    let Key(bytes) = Key::from_bytes(&counting(64)).unwrap();
+    wiped(&bytes);
+
+    let secret = "c0ffee5ecre7c0ffee5ecre7c0ffee5ecre7c0ffee5ecre7c0ffee5ecre7zz";
+    let hex: String = counting(64).iter().map(|b| format!("{b:02x}")).collect();
+    for refused in [
+        Key::from_hex(secret),
+        Key::from_base64(&format!("{secret}!")),
+        Key::from_bytes(secret.as_bytes().get(..31).unwrap()),
+        Key::from_bytes(hex.as_bytes()),
+        Key::from_hex(&hex[..62]),
+    ] {
+        let error = refused.unwrap_err();
+        let printed = format!("{error} {error:?} {error:#?}");
+        assert!(
+            !printed.contains("c0ff") && !printed.contains("4041"),
+            "{printed}"
+        );
+    }
+}

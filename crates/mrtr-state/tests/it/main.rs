@@ -7,6 +7,7 @@
     reason = "helpers of tests are tests"
 )]
 
+mod cases;
 mod digest;
 mod faults;
 mod round_trip;

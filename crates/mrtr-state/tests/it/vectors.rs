@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use mrtr_state::{
     Binding, DigestError, Draft, Envelope, Epoch, FlowId, JsonDigest, Key, KeyRing, Nonce,
-    Principal, Purpose, RawValue, RequestDigest, StateCodec, Timestamp, WireState, walk_json,
+    Principal, Purpose, RawValue, Reason, RequestDigest, StateCodec, Timestamp, VerifiedState,
+    WireState, walk_json,
 };
 use mrtr_state_aead::AeadCodec;
 use mrtr_state_hmac::HmacCodec;
 use serde::Deserialize;
+
+const LIFETIME: Duration = Duration::from_secs(600);
 
 #[derive(Deserialize)]
 struct TokenVector {
@@ -109,6 +112,33 @@ impl TokenVector {
     }
 }
 
+impl TokenVector {
+    fn binding(&self) -> Binding {
+        let principal = self.principal.as_ref();
+        Binding {
+            principal: principal.map_or(Principal::Anonymous, UserVector::principal),
+            request: self.request.digest().unwrap(),
+        }
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        let epoch = self.epoch.as_ref()?;
+        Some(Epoch::from_bytes(sixteen(epoch)))
+    }
+
+    fn envelope(&self) -> Envelope {
+        Envelope::new(&*self.codec(), self.purpose(), &*self.audience)
+    }
+
+    /// What the vector's envelope makes of a token.
+    fn open(&self, token: &str) -> Result<VerifiedState, Reason> {
+        let opened = self
+            .envelope()
+            .open(token, &self.binding(), self.iat, LIFETIME, self.epoch());
+        opened.map_err(|rejected| rejected.reason())
+    }
+}
+
 fn tokens() -> Vec<TokenVector> {
     serde_json::from_str(include_str!("../vectors/tokens-1.json")).unwrap()
 }
@@ -131,7 +161,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn tokens_of_version_1_open_and_are_made_again_byte_for_byte() {
+fn case_052_tokens_of_version_1_open_and_are_made_again_byte_for_byte() {
     let mut counts = [0, 0];
     for vector in tokens() {
         let codec = vector.codec();
@@ -139,22 +169,8 @@ fn tokens_of_version_1_open_and_are_made_again_byte_for_byte() {
         let opened = sealer.open(WireState::new(&vector.token)).unwrap();
         assert_eq!(String::from_utf8(opened.payload).unwrap(), vector.payload);
 
-        let envelope = Envelope::new(&*codec, vector.purpose(), &*vector.audience);
-        let binding = Binding {
-            principal: vector
-                .principal
-                .as_ref()
-                .map_or(Principal::Anonymous, UserVector::principal),
-            request: vector.request.digest().unwrap(),
-        };
-        let epoch = vector
-            .epoch
-            .as_ref()
-            .map(|epoch| Epoch::from_bytes(sixteen(epoch)));
-        let lifetime = Duration::from_secs(600);
-        let state = envelope
-            .open(&vector.token, &binding, vector.iat, lifetime, epoch)
-            .unwrap();
+        let (envelope, binding, epoch) = (vector.envelope(), vector.binding(), vector.epoch());
+        let state = vector.open(&vector.token).unwrap();
         let data = RawValue::from_string(vector.data.clone()).unwrap();
         let draft = Draft {
             nonce: Nonce::from_bytes(sixteen(&vector.nonce)),
@@ -191,8 +207,65 @@ fn tokens_of_version_1_open_and_are_made_again_byte_for_byte() {
     assert_eq!(counts, [6, 6]);
 }
 
+#[derive(Deserialize)]
+struct RefusedVector {
+    variant: String,
+    why: String,
+    reason: String,
+    token: String,
+}
+
+/// Each is one step away from the first golden token of its variant.
 #[test]
-fn digests_of_version_1() {
+fn case_052_what_is_nearly_a_golden_token_is_refused() {
+    let refused: Vec<RefusedVector> =
+        serde_json::from_str(include_str!("../vectors/refused-1.json")).unwrap();
+    assert_eq!(refused.len(), 56);
+    let golden = tokens();
+    for vector in refused {
+        let good = golden.iter().find(|good| good.variant == vector.variant);
+        let good = good.unwrap();
+        good.open(&good.token).expect("the good path");
+        let reason = good.open(&vector.token).expect_err(&vector.why);
+        assert_eq!(
+            reason.as_str(),
+            vector.reason,
+            "{}: {}",
+            vector.variant,
+            vector.why
+        );
+    }
+}
+
+/// There is no version but the first. A token or claims that call themselves another are never read as if they were of it.
+#[test]
+fn case_051_another_version_is_never_misread() {
+    for vector in tokens() {
+        vector.open(&vector.token).expect("the version that is");
+        let rest = vector.token.strip_prefix("mrtr1").unwrap();
+        for version in [
+            "mrtr0", "mrtr2", "mrtr01", "mrtr10", "mrtr", "1", "MRTR1", "",
+        ] {
+            let reason = vector.open(&format!("{version}{rest}")).unwrap_err();
+            assert_eq!(reason, Reason::Malformed, "{version:?}");
+        }
+        let sealer = vector.codec().sealer(&vector.purpose());
+        for version in ["0", "2", "1.0", "\"1\"", "null", "257", "4294967297", "-1"] {
+            let claims = format!("{{\"v\":{version},");
+            let payload = vector.payload.replacen("{\"v\":1,", &claims, 1);
+            assert_ne!(payload, vector.payload);
+            let token = sealer.seal(payload.as_bytes()).unwrap();
+            assert_eq!(
+                vector.open(&token).unwrap_err(),
+                Reason::Malformed,
+                "{version}"
+            );
+        }
+    }
+}
+
+#[test]
+fn case_058_digests_of_version_1() {
     let vectors = digests();
     for vector in &vectors.json {
         let mut bytes = Vec::new();

@@ -146,6 +146,68 @@ def tokens():
             }
 
 
+# --------------------------------------------------------------------------------- refused
+
+
+def refused():
+    """What must not open: each is one step away from the first token of its variant."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    for good in list(tokens())[:2]:
+        keys = Keys(bytes.fromhex(good["key"]), good["variant"], tuple(good["purpose"]))
+        others = Keys(bytes(range(0x20, 0x40)), good["variant"], tuple(good["purpose"]))
+        parts = good["token"].split(".")
+        last = base64.urlsafe_b64decode(parts[-1] + "=" * (-len(parts[-1]) % 4))
+
+        def with_part(at, part, parts=parts):
+            return ".".join([part if n == at % len(parts) else p for n, p in enumerate(parts)])
+
+        def sealed(payload, keys=keys):
+            return keys.token(payload.encode(), bytes.fromhex(good["aead_nonce"] or "00"))
+
+        payload = good["payload"]
+        seconds = payload.replace('"exp":1800000600000', '"exp":1800000600')
+        flipped = bytes([last[0] ^ 1]) + last[1:], last[:-1] + bytes([last[-1] ^ 0x80])
+        unused = -len(last) % 3 * 2  # bits of the last character that say nothing
+        # A tag has one length; what is encrypted may have any from 40 bytes on.
+        length = "malformed" if good["variant"] == "h" else "bad_signature"
+        cases = [
+            ("a bit of the seal's first byte", with_part(-1, b64(flipped[0])), "bad_signature"),
+            ("a bit of its last byte", with_part(-1, b64(flipped[1])), "bad_signature"),
+            ("padding", good["token"] + "=", "malformed"),
+            ("a line feed", good["token"] + "\n", "malformed"),
+            ("a space before it", " " + good["token"], "malformed"),
+            ("the other alphabet", with_part(-1, "+" + parts[-1][1:]), "malformed"),
+            ("half a seal", with_part(-1, b64(last[: len(last) // 2])), length),
+            ("one byte of a seal", with_part(-1, b64(last[:1])), "malformed"),
+            ("no seal", with_part(-1, ""), "malformed"),
+            ("one byte more", with_part(-1, b64(last + b"\0")), length),
+            ("39 bytes", with_part(-1, b64(bytes(39))), "malformed"),
+            ("24 bytes", with_part(-1, b64(bytes(24))), "malformed"),
+            ("the other variant", with_part(1, "hx".replace(good["variant"], "")), "malformed"),
+            ("an upper-case variant", with_part(1, good["variant"].upper()), "malformed"),
+            ("no variant", with_part(1, "none"), "malformed"),
+            ("another version", with_part(0, "mrtr2"), "malformed"),
+            ("no version", with_part(0, ""), "malformed"),
+            ("another key's kid", with_part(2, b64(others.kid)), "bad_signature"),
+            ("a kid of seven bytes", with_part(2, b64(keys.kid[:7])), "malformed"),
+            ("a part more", good["token"] + ".", "malformed"),
+            ("a part less", good["token"].rsplit(".", 1)[0], "malformed"),
+            ("another key", sealed(payload, others), "bad_signature"),
+            ("another version of the claims", sealed(payload.replace('"v":1', '"v":2')), "malformed"),
+            ("a claim twice", sealed(payload.replace('"v":1', '"v":1,"v":1')), "malformed"),
+            ("a claim less", sealed(payload.replace('"round":1,', "")), "malformed"),
+            ("an expiry in seconds", sealed(seconds), "malformed"),
+            ("nothing under a good seal", sealed(""), "malformed"),
+        ]
+        if unused:
+            value = alphabet.index(parts[-1][-1])
+            alias = parts[-1][:-1] + alphabet[value | ((1 << unused) - 1)]
+            cases.append(("bits that say nothing", with_part(-1, alias), "malformed"))
+        for why, token, reason in cases:
+            assert token != good["token"], why
+            yield {"variant": good["variant"], "why": why, "reason": reason, "token": token}
+
+
 # --------------------------------------------------------------------------------- digests
 
 
@@ -263,6 +325,7 @@ def request_digests():
 def main() -> int:
     files = {
         "tokens-1.json": list(tokens()),
+        "refused-1.json": list(refused()),
         "digests-1.json": {"json": list(json_digests()), "requests": list(request_digests())},
     }
     differ = 0
