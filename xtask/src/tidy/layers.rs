@@ -65,7 +65,26 @@ struct OutOfReach {
     why: &'static str,
 }
 
+/// Generators that keep a state of their own in the process.
+const GENERATORS: &[&str] = &["fastrand", "nanorand", "oorandom", "rand", "rand_chacha"];
+const WHY_NO_GENERATOR: &str = "nonces, ids and keys are drawn from the operating system, each anew: a generator in the process is copied with it, by a fork or a snapshot";
+
 const OUT_OF_REACH: &[OutOfReach] = &[
+    OutOfReach {
+        from: "mrtr-state",
+        what: GENERATORS,
+        why: WHY_NO_GENERATOR,
+    },
+    OutOfReach {
+        from: "mrtr-state-aead",
+        what: GENERATORS,
+        why: WHY_NO_GENERATOR,
+    },
+    OutOfReach {
+        from: "mrtr-server",
+        what: GENERATORS,
+        why: WHY_NO_GENERATOR,
+    },
     OutOfReach {
         from: "mrtr-client",
         what: &[

@@ -169,6 +169,7 @@ const CHECKS: &[Check] = &[
         sources::wall_clock,
     ),
     error("a MAC is compared whole", sources::truncated_macs),
+    error("what is checked is checked in every build", sources::builds),
     error(
         "what is public of sampling and roots says that it is deprecated",
         deprecated::sampling_and_roots,

@@ -41,6 +41,25 @@ const REGISTRY_HOSTS: &[&str] = &[
     concat!("deb.", "debian.org"),
 ];
 
+/// What makes a build another one.
+const BUILD_WORDS: &[&str] = &[
+    "debug_assertions",
+    "debug_assert",
+    "cfg(feature",
+    "cfg!(",
+    "feature =",
+];
+/// Crates whose checks must be the same in every build.
+const CHECKING: &[&str] = &[
+    "crates/mrtr-protocol/src/",
+    "crates/mrtr-state",
+    "crates/mrtr-ledger",
+    "crates/mrtr-server/src/",
+    "crates/mrtr-client/src/",
+];
+/// Where a feature adds something that checks nothing: the process's own standard input and output.
+const ADDS_ALONE: &str = "crates/mrtr-server/src/stdio/mod.rs";
+
 const LONG: usize = 700;
 
 pub(super) fn wall_clock(workspace: &Workspace) -> Vec<Finding> {
@@ -55,7 +74,9 @@ pub(super) fn wall_clock(workspace: &Workspace) -> Vec<Finding> {
     }
     for file in rust_files(workspace).filter(|file| file.path != CLOCK && !is_test(&file.path)) {
         let code = rust_text::code_outside_tests(&file.text);
-        let timeless = TIMELESS.iter().any(|folder| file.path.starts_with(folder));
+        // A measurement of a crate is no part of it.
+        let timeless = TIMELESS.iter().any(|folder| file.path.starts_with(folder))
+            && !file.path.contains("/examples/");
         let monotonic: &[&str] = if timeless { &["Instant::now"] } else { &[] };
         for (number, line) in numbered(&code) {
             for word in WALL_CLOCK
@@ -85,6 +106,29 @@ pub(super) fn truncated_macs(workspace: &Workspace) -> Vec<Finding> {
                     number,
                     "a truncated MAC is accepted in part",
                     "verify all bytes with `verify_slice` or compare them in constant time",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// A check that a build can leave out is left out in somebody's.
+pub(super) fn builds(workspace: &Workspace) -> Vec<Finding> {
+    let checking = |path: &str| CHECKING.iter().any(|folder| path.starts_with(folder));
+    let mut findings = Vec::new();
+    for file in rust_files(workspace)
+        .filter(|file| checking(&file.path) && file.path.contains("/src/") && !is_test(&file.path))
+    {
+        let code = rust_text::code_outside_tests(&file.text);
+        for (number, line) in numbered(&code) {
+            let word = BUILD_WORDS.iter().find(|word| line.contains(**word));
+            if let Some(word) = word.filter(|_| file.path != ADDS_ALONE) {
+                findings.push(Finding::new(
+                    &file.path,
+                    number,
+                    format!("`{word}`: what is checked depends on the build"),
+                    "check it always; what takes a guard off is a type of mrtr-testkit whose name says so",
                 ));
             }
         }

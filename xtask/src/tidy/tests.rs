@@ -20,6 +20,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("crates/mrtr-protocol", &[]),
     ("crates/mrtr-state", &["sha2"]),
     ("crates/mrtr-state-hmac", &["mrtr-state", "hmac"]),
+    ("crates/mrtr-state-aead", &["mrtr-state"]),
     ("crates/mrtr-ledger", &["mrtr-state"]),
     ("crates/mrtr-client", &["mrtr-protocol"]),
     ("crates/mrtr-server", &["mrtr-protocol", "mrtr-state"]),
@@ -966,6 +967,33 @@ fn broken() -> Vec<(&'static str, &'static str, usize, Workspace)> {
             ),
         ),
         (
+            "closure",
+            "crates/mrtr-state/Cargo.toml",
+            7,
+            Workspace::with(|w| {
+                w.package("sha2", &["rand"]);
+                w.package("rand", &[]);
+            }),
+        ),
+        (
+            "in every build",
+            lib,
+            2,
+            Workspace::with_file(
+                lib,
+                "fn f() {\n    if cfg!(debug_assertions) { return; }\n}\n",
+            ),
+        ),
+        (
+            "in every build",
+            "crates/mrtr-state-hmac/src/codec.rs",
+            1,
+            Workspace::with_file(
+                "crates/mrtr-state-hmac/src/codec.rs",
+                "#[cfg(feature = \"dev-mode\")]\nfn verify() {}\n",
+            ),
+        ),
+        (
             "docs/cases.md",
             cases,
             5,
@@ -1159,6 +1187,11 @@ fn what_only_looks_like_a_violation_is_none() {
             "wall clock",
             "crates/mrtr-client/src/lib.rs",
             "let start = Instant::now();\n",
+        ),
+        (
+            "in every build",
+            "crates/mrtr-client/src/lib.rs",
+            "// cfg!(x)\n#[cfg(unix)]\nfn f() {}\n#[cfg(test)]\nmod t { fn f() { debug_assert!(true) } }\n",
         ),
         ("placeholders", "docs/a.md", "# One\n\nMASTODON, todo\n"),
         // While the page says that it is unfinished.

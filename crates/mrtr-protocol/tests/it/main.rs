@@ -6,3 +6,4 @@
 )]
 
 mod examples;
+mod numbers;

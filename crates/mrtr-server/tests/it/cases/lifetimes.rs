@@ -77,8 +77,11 @@ async fn case_014_a_lifetime_is_kept_to_the_millisecond() {
     }
 }
 
+/// Claims and the times to put into them.
+type Times<'a> = &'a [(&'a str, u64)];
+
 /// The state with other times in it, under a genuine seal.
-fn with_times(state: &str, times: &[(&str, u64)]) -> Call {
+fn with_times(state: &str, times: Times<'_>) -> Call {
     let sealer = codec().sealer(&Purpose::REQUEST_STATE);
     let opened = sealer.open(WireState::new(state)).expect("our own state");
     let mut claims = String::from_utf8(opened.payload).unwrap();
@@ -101,7 +104,7 @@ async fn case_015_seconds_and_microseconds_are_no_milliseconds() {
 
     let seconds = |time: u64| time / 1_000;
     let micros = |time: u64| time * 1_000;
-    let tries: [(&str, &[(&str, u64)], Refusal); 8] = [
+    let tries: [(&str, Times<'_>, Refusal); 8] = [
         ("exp in seconds", &[("exp", seconds(exp))], MALFORMED),
         ("exp in microseconds", &[("exp", micros(exp))], MALFORMED),
         (

@@ -9,9 +9,12 @@ use crate::bank::{Bank, Call, Reply};
 const DIFFERENT_REQUEST: Refusal = Refusal::state("different_request");
 const NO_JSON: Refusal = Refusal::http(StatusCode::BAD_REQUEST, -32700);
 
+/// Changes a call.
+type Bend = fn(Call) -> Call;
+
 #[tokio::test]
 async fn case_055_metadata_is_no_part_of_the_request() {
-    let bends: [(&str, fn(Call) -> Call); 12] = [
+    let bends: [(&str, Bend); 12] = [
         ("an id that is a string", |call| call.id("two")),
         ("the id of the first call", |call| call.id(1)),
         ("progress", |call| call.meta("progressToken", "p-2")),
