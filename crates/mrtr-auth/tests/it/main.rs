@@ -1,1 +1,10 @@
 //! Integration tests, in one binary.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "in a test, what panics has failed"
+)]
+
+mod server;
