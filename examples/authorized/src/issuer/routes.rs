@@ -165,7 +165,11 @@ fn asked(shared: &Shared, query: &str) -> Result<Asked, Box<Response>> {
         && Url::parse(&asked.resource).is_ok();
     match good {
         true => Ok(asked),
-        false => Err(Box::new(asked.back(&shared.url, "error", "invalid_request"))),
+        false => Err(Box::new(asked.back(
+            &shared.url,
+            "error",
+            "invalid_request",
+        ))),
     }
 }
 
