@@ -23,5 +23,6 @@ mod rules;
 mod sampling;
 mod script;
 mod stdio;
+mod streaming;
 mod targets;
 mod wire;

@@ -85,6 +85,45 @@ async fn case_243_what_is_no_message_is_skipped_and_not_answered() {
     );
 }
 
+/// Responses that are nobody's, or are none, while two calls wait for theirs.
+#[tokio::test]
+async fn case_256_a_response_that_is_nobodys_touches_no_call() {
+    let (client, peer) = modern(|_| Vec::new());
+    let client = client.build().unwrap();
+    let calls = [(); 2].map(|()| {
+        let client = client.clone();
+        tokio::spawn(async move { client.call_tool("t", ()).await })
+    });
+    let first = peer.until("tools/call", 1).await;
+    let second = peer.until("tools/call", 2).await;
+    let error = json!({"code": -32603, "message": "x"});
+    for (id, outcome) in [
+        (json!(999), json!({"result": {}})),
+        (json!(first["id"].to_string()), json!({"result": {}})),
+        (json!(null), json!({"result": {}})),
+        (json!(null), json!({"error": error})),
+        (first["id"].clone(), json!({"result": {}, "error": error})),
+        (first["id"].clone(), json!({})),
+        (first["id"].clone(), json!({"Result": {}})),
+        (first["id"].clone(), json!({"result": []})),
+    ] {
+        let mut message = outcome;
+        message["jsonrpc"] = "2.0".into();
+        message["id"] = id;
+        peer.say(&message);
+    }
+    for (seen, said) in [(&second, "two"), (&first, "one")] {
+        let Said::Line(answer) = text(seen, said) else {
+            panic!()
+        };
+        peer.say(&answer);
+    }
+    let [one, two] = calls;
+    assert_eq!(one.await.unwrap().unwrap().joined_text(), "one");
+    assert_eq!(two.await.unwrap().unwrap().joined_text(), "two");
+    assert_eq!(peer.methods().len(), 3, "and nothing is said to it");
+}
+
 #[tokio::test]
 async fn case_250_an_answer_that_is_too_long_ends_its_own_request_at_once() {
     let (client, _peer) = modern(|message| {

@@ -394,3 +394,27 @@ async fn case_213_a_token_that_has_expired_costs_nothing() {
     expired.check("nobody", &reply);
     assert!(reply.headers.contains_key("www-authenticate"));
 }
+
+/// 400 might lead a client that knows both eras to the other one.
+#[tokio::test]
+async fn case_195_a_rejected_state_is_no_bad_request() {
+    let bank = Bank::new();
+    let state = bank.open().await;
+    for bad in [
+        Call::retry("nonsense"),
+        Call::retry(&state[..state.len() - 1]),
+        Call::retry(&state).by("user-b"),
+        Call::retry(&state).argument("amount", 1),
+    ] {
+        let reply = bank.send(&bad).await;
+        assert_eq!((reply.status, reply.code()), (StatusCode::OK, Some(-32602)));
+        assert!(reply.reason().is_some(), "{reply:?}");
+    }
+    works("after all of them", &bank, &state).await;
+    let again = Call::retry(&state).answer("confirm", json!({ "action": "decline" }));
+    let reply = bank.send(&again).await;
+    Refusal::state("already_used").check("used", &reply);
+    bank.advance(Duration::from_secs(601));
+    let expired = Call::retry(&state).by("user-b");
+    assert_eq!(bank.send(&expired).await.status, StatusCode::OK);
+}

@@ -137,7 +137,10 @@ async fn case_243_a_bad_line_is_answered_once_at_most() {
 async fn carry(from: DuplexStream, mut to: DuplexStream, count: Arc<AtomicUsize>) {
     let mut lines = BufReader::new(from).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        count.fetch_add(1, Ordering::SeqCst);
+        // Whoever answers for ever is not carried for ever.
+        if count.fetch_add(1, Ordering::SeqCst) > 100 {
+            return;
+        }
         if to.write_all(format!("{line}\n").as_bytes()).await.is_err() {
             return;
         }
@@ -314,4 +317,54 @@ async fn case_262_deep_wide_and_long() {
             "{shown}"
         );
     }
+}
+
+/// A line that goes on for a while, then a request.
+struct Endless(usize, std::io::Cursor<Vec<u8>>);
+
+impl tokio::io::AsyncRead for Endless {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        into: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        let n = into.remaining().min(self.0);
+        if n == 0 {
+            return std::pin::Pin::new(&mut self.1).poll_read(cx, into);
+        }
+        self.0 -= n;
+        into.initialize_unfilled_to(n).fill(b'x');
+        into.advance(n);
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn case_250_a_line_without_end_is_answered_once_and_the_next_is_read() {
+    let bank = Bank::new();
+    let next = format!("\n{}\n", plain(7)).into_bytes();
+    let endless = Endless(256 << 20, std::io::Cursor::new(next));
+    let (to_client, from_server) = duplex(1 << 14);
+    let principal = Principal::user("stdio", "somebody");
+    let serving = bank
+        .server
+        .serve_lines(endless, to_client, principal, std::future::pending());
+    let said = async {
+        let mut lines = BufReader::new(from_server).lines();
+        let mut said = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            said.push(serde_json::from_str::<Value>(&line).unwrap());
+        }
+        said
+    };
+    let (served, said) = tokio::join!(serving, said);
+    served.unwrap();
+    let [refused, done] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(
+        (&refused["error"]["code"], refused.get("id")),
+        (&json!(-32600), None)
+    );
+    assert_eq!((text(done), &done["id"]), ("done", &json!(7)));
 }

@@ -201,3 +201,28 @@ async fn case_252_a_process_that_is_killed_between_two_rounds() {
         assert!(message.contains("Start the request again"), "{message}");
     }
 }
+
+/// Hundredths of a second of processor time, of all of its threads.
+#[cfg(target_os = "linux")]
+fn processor_time(process: &Process) -> u64 {
+    let pid = process.child.id().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let times = fields.split_whitespace().skip(11).take(2);
+    times.map(|time| time.parse::<u64>().unwrap()).sum()
+}
+
+/// A loop that is busy would take nearly all of the time, however busy the machine is.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn case_245_a_process_that_waits_takes_no_processor_time() {
+    let mut process = Process::start(None);
+    assert_eq!(text(&process.ask(&of("slow")).await), "done");
+    process.send(&of("endless")).await;
+    let before = processor_time(&process);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let taken = processor_time(&process) - before;
+    assert!(taken < 10, "{taken} hundredths of a second");
+    process.stdin = None;
+    process.ended().await;
+}

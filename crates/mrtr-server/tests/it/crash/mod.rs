@@ -9,6 +9,7 @@
 //! | [`deaths`] | case 88: every point, and what a retry gets after it |
 //! | [`losses`] | cases 81, 89, 90, 92 and 93: what is left of a process, a response or a client that has gone |
 //! | [`races`] | cases 75 and 76: many processes on one state |
+//! | [`soak`] | case 268: all of it for some seconds |
 
 mod child;
 mod deaths;
@@ -16,6 +17,7 @@ mod losses;
 mod points;
 mod process;
 mod races;
+mod soak;
 
 use serde_json::json;
 
