@@ -183,9 +183,9 @@ fn peers() -> Result<(), Failure> {
     interop::run(&[])
 }
 
-/// Every attack on the examples.
+/// Every attack on the examples, and on the official SDKs.
 fn attack() -> Result<(), Failure> {
-    probe::run(&[])
+    probe::run(&["--peers".to_owned()])
 }
 
 /// Each member with its own default features: what compiles only beside another crate fails here.

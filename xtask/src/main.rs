@@ -37,7 +37,8 @@ cargo xtask COMMAND
   interop [--json] [--peer PEER] ..
                               our server and our client against the official SDKs, case by case, in both eras and over
                               both transports; `interop --help` says more
-  probe [--json]              the attacks of mrtr-probe on the examples voucher and expenses: none unsafe, none unknown
+  probe [--peers] [--json]    the attacks of mrtr-probe on the examples voucher and expenses: none unsafe, none unknown; with
+                              --peers on the official SDKs too, whose replays it must find
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
   bench postgres ..           the same on a PostgreSQL server of its own, without bounds
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]

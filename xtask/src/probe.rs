@@ -10,14 +10,17 @@ use serde_json::{Value, json};
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
+use crate::interop::{self, PeerServer};
 
 const HELP: &str = "\
-cargo xtask probe [--json]
+cargo xtask probe [--peers] [--json]
 
 Builds mrtr-probe and the examples `voucher` and `expenses`, starts each with two bearer tokens and a lifetime of 2 s, and plays
 every attack on it. No row may be unsafe, and none unknown; what an example lacks is not applicable, with the reason.
 
-  --json    one JSON object with both reports on stdout, nothing else there
+  --peers   and the servers of interop/ on the official SDKs, installed as `cargo xtask interop` does: there it must find what
+            those are known to let through, the replay first
+  --json    one JSON object with all reports on stdout, nothing else there
 ";
 
 /// How long a state lives, in seconds.
@@ -59,18 +62,19 @@ const EXAMPLES: [Example; 2] = [
 
 /// Plays the attacks. Tables, or one JSON object, go to stdout.
 pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
-    let json = match args {
-        [] => false,
-        [only] if only == "--json" => true,
-        [only] if only == "--help" || only == "-h" => {
-            return Ok(io::stdout().write_all(HELP.as_bytes())?);
+    let (mut json, mut peers) = (false, false);
+    for arg in args {
+        match arg.as_str() {
+            "--json" => json = true,
+            "--peers" => peers = true,
+            "--help" | "-h" => return Ok(io::stdout().write_all(HELP.as_bytes())?),
+            _ => {
+                return Err(Failure::usage(format!(
+                    "`probe` does not know `{arg}`; `probe --help` says more"
+                )));
+            }
         }
-        _ => {
-            return Err(Failure::usage(
-                "`probe` takes --json or nothing; `probe --help` says more".to_owned(),
-            ));
-        }
-    };
+    }
     let metadata = cargo::metadata(false)?;
     let mut build = cargo(["build", "--quiet", "-p", "mrtr-probe"]);
     for example in &EXAMPLES {
@@ -81,17 +85,29 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     let target = cargo::target(&metadata)?;
 
     let mut reports = Vec::new();
+    let mut findings = Vec::new();
     for example in &EXAMPLES {
         eprintln!("{}", example.name);
-        reports.push(probed(example, &target)?);
+        let report = probed(example, &target)?;
+        findings.extend(self::findings(&report));
+        reports.push((example.name, report));
     }
-    let findings: Vec<String> = reports.iter().flat_map(findings).collect();
+    let servers = match peers {
+        true => peer_servers()?,
+        false => Vec::new(),
+    };
+    for (name, words) in servers {
+        eprintln!("{name}");
+        let report = peer_probed(name, &words, &target)?;
+        findings.extend(not_found(name, &report));
+        reports.push((name, report));
+    }
     if json {
-        let all = json!({ "reports": reports });
-        writeln!(io::stdout(), "{all}")?;
+        let reports: Vec<&Value> = reports.iter().map(|(_, report)| report).collect();
+        writeln!(io::stdout(), "{}", json!({ "reports": reports }))?;
     } else {
-        for (example, report) in EXAMPLES.iter().zip(&reports) {
-            writeln!(io::stdout(), "{}", summary(example.name, report))?;
+        for (name, report) in &reports {
+            writeln!(io::stdout(), "{}", summary(name, report))?;
         }
     }
     if findings.is_empty() {
@@ -127,27 +143,111 @@ fn probed(example: &Example, target: &Path) -> Result<Value, Failure> {
     let mut server = Running(server.spawn()?);
     let url = server.url(example.name)?;
 
-    let mut probe = Command::new(binary("mrtr-probe"));
+    let mut probe = probe(target, &url);
     probe
-        .arg(&url)
         .args(example.arguments)
-        .args(["--answer", r#"{"ok":true}"#, "--json"])
+        .args(["--answer", r#"{"ok":true}"#])
         .args(["--lifetime", &LIFETIME.to_string()])
         // Demonstration tokens, which stand in the examples' help.
         .env("MRTR_PROBE_TOKEN", "alice-token")
         .env("MRTR_PROBE_OTHER_TOKEN", "bob-token");
+    reported(probe, example.name, target)
+}
+
+/// Every SDK's states are good again and again, whoever writes the tool: nothing of theirs keeps what was used.
+const REPLAYS: [&str; 6] = [
+    "replay",
+    "lost-response",
+    "fork",
+    "decline-then-accept",
+    "cancel-then-accept",
+    "concurrent-replay",
+];
+
+/// The servers of the official SDKs; none where they cannot be installed, which in CI is a failure.
+fn peer_servers() -> Result<Vec<PeerServer>, Failure> {
+    match interop::peer_servers()? {
+        Ok(servers) => Ok(servers),
+        Err(what) if interop::in_ci() => Err(Failure::failed(
+            format!("{what}, so that the SDKs cannot be installed"),
+            "install it (on Debian: nodejs, npm, python3 and python3-venv)",
+        )),
+        Err(what) => {
+            eprintln!("the peers are skipped: {what}");
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Starts a peer's server, attacks its tool `order`, ends it.
+fn peer_probed(name: &str, words: &[String], target: &Path) -> Result<Value, Failure> {
+    let (program, arguments) = words.split_first().ok_or_else(|| {
+        Failure::failed("there is no program to start", "this is a fault of xtask")
+    })?;
+    fs::create_dir_all(target.join("probe"))?;
+    let log = fs::File::create(target.join("probe").join(format!("{name}.log")))?;
+    let mut server = Command::new(program);
+    server
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    cargo::without_run_variables(&mut server);
+    let mut server = Running(server.spawn()?);
+    let url = server.url(name)?;
+    let mut probe = probe(target, &url);
+    probe
+        .args([
+            "--tool",
+            "order",
+            "--arguments",
+            r#"{"label":"a","item":"tea"}"#,
+        ])
+        .args(["--answer", r#"{"quantity":2,"gift":false}"#])
+        .args([
+            "--effect-tool",
+            "effects",
+            "--effect-arguments",
+            r#"{"label":"a"}"#,
+        ])
+        .args(["--other-tool", "travel"]);
+    reported(probe, name, target)
+}
+
+/// What a peer is known to let through, and the probe did not find.
+fn not_found(name: &str, report: &Value) -> Vec<String> {
+    let is_unsafe = |id: &str| {
+        array(report.get("rows"))
+            .any(|row| text(row, "id") == Some(id) && text(row, "verdict") == Some("unsafe"))
+    };
+    let missing = REPLAYS.iter().filter(|id| !is_unsafe(id));
+    missing
+        .map(|id| format!("{name}: `{id}` is not unsafe: has the SDK been mended, or does the probe not see it any more?"))
+        .collect()
+}
+
+/// The probe's command.
+fn probe(target: &Path, url: &str) -> Command {
+    let name = format!("mrtr-probe{}", std::env::consts::EXE_SUFFIX);
+    let mut probe = Command::new(target.join("debug").join(name));
+    probe.arg(url).arg("--json");
+    for name in ["MRTR_PROBE_TOKEN", "MRTR_PROBE_OTHER_TOKEN"] {
+        probe.env_remove(name);
+    }
     cargo::without_run_variables(&mut probe);
+    probe
+}
+
+/// Runs the probe, and keeps its report.
+fn reported(probe: Command, name: &str, target: &Path) -> Result<Value, Failure> {
     let (status, report) = cargo::output(probe, "run `cargo xtask probe` again to see its lines")?;
-    fs::write(
-        target.join("probe").join(format!("{}.json", example.name)),
-        &report,
-    )?;
+    let kept = target.join("probe").join(format!("{name}.json"));
+    fs::write(kept, &report)?;
     if !matches!(status.code(), Some(0 | 1)) {
         return Err(Failure::failed(
-            format!(
-                "mrtr-probe came to no report on {} ({status})",
-                example.name
-            ),
+            format!("mrtr-probe came to no report on {name} ({status})"),
             "its own words stand above",
         ));
     }
@@ -261,6 +361,21 @@ mod tests {
         );
         assert_eq!(findings(&json!({ "tool": "pay", "rows": [] })).len(), 1);
         assert_eq!(findings(&json!({})).len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_found_on_a_peer_is_named() {
+        let row = |id: &str, verdict: &str| json!({ "id": id, "verdict": verdict });
+        let mut rows: Vec<Value> = REPLAYS.iter().map(|id| row(id, "unsafe")).collect();
+        assert!(not_found("p", &json!({ "rows": rows })).is_empty());
+        rows[0] = row(REPLAYS[0], "safe");
+        let missing = not_found("p", &json!({ "rows": rows }));
+        assert_eq!(missing.len(), 1);
+        assert!(
+            missing[0].starts_with("p: `replay` is not unsafe"),
+            "{missing:?}"
+        );
+        assert_eq!(not_found("p", &json!({})).len(), REPLAYS.len());
     }
 
     #[test]

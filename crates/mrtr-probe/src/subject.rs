@@ -166,10 +166,7 @@ impl<'a> Subject<'a> {
     }
 
     fn note(&self, message: &Message, reply: &Reply) {
-        let broken = match &reply.came {
-            Err(broken) => !message.tolerates(broken),
-            Ok(_) => reply.is_internal(),
-        };
+        let broken = message.shows_a_fault(reply);
         let leaks = self.leaks(reply);
         if !broken && !leaks {
             return;

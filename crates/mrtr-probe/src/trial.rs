@@ -99,6 +99,14 @@ impl Subject<'_> {
         }
     }
 
+    /// Whether a result says what the good path's said, and does not say that it is a stored one.
+    pub(crate) fn claims_to_act(&self, reply: &Reply) -> bool {
+        match reply.said() {
+            Said::Complete(result) => !reply.is_replayed() && masked(result) == self.good.masked,
+            _ => false,
+        }
+    }
+
     /// Sends one request that must not act.
     pub(crate) async fn attempt(&self, message: &Message) -> Result<(Reply, Act), Stop> {
         let before = self.effects().await?;
@@ -140,6 +148,15 @@ impl Subject<'_> {
             if complete || flows == Flows::Each {
                 let after = self.effects().await?;
                 match self.act(&reply, before, after) {
+                    Act::Held if self.claims_to_act(&reply) => {
+                        let note = format!(
+                            "{}: it gave the result of the good path, and the count did not rise: \
+                             is --effect-tool told of all effects?",
+                            one.what
+                        );
+                        let finding = Finding::unknown(note).with(self, &message, &reply);
+                        batch.unclear.get_or_insert(finding);
+                    }
                     Act::Acted => {
                         let note = format!("{}: it acted", one.what);
                         return Ok(Finding::new(Verdict::Unsafe, note).with(self, &message, &reply));

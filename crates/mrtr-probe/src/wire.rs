@@ -12,8 +12,8 @@ pub(crate) struct Message {
     verb: &'static str,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// Whether the connection may end without a response and nothing is wrong with the server.
-    may_be_cut: bool,
+    /// Whether it may come to nothing, or to an internal error, and that is no finding of its own.
+    may_fail: bool,
 }
 
 /// The params of a request and what is declared with it.
@@ -128,7 +128,7 @@ impl Message {
             verb: "POST",
             headers: Vec::new(),
             body,
-            may_be_cut: false,
+            may_fail: false,
         };
         message
             .header("content-type", "application/json")
@@ -167,13 +167,15 @@ impl Message {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub(crate) fn may_be_cut(mut self) -> Self {
-        self.may_be_cut = true;
+    pub(crate) fn may_fail(mut self) -> Self {
+        self.may_fail = true;
         self
     }
 
-    pub(crate) fn tolerates(&self, broken: &Broken) -> bool {
-        self.may_be_cut && *broken == Broken::Closed
+    /// Whether a reply to it shows that something broke.
+    pub(crate) fn shows_a_fault(&self, reply: &Reply) -> bool {
+        let broke = reply.came.is_err() || reply.is_internal();
+        broke && !self.may_fail
     }
 
     fn has(&self, name: &str) -> bool {

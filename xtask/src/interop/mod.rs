@@ -48,6 +48,21 @@ It needs npm, and Python 3.11 or newer with its module venv. Without them nothin
 the variable CI is set that is a failure. What the programs wrote to stderr stands in target/interop/logs.
 ";
 
+/// A peer's name, and the program and arguments that start its server.
+pub(crate) type PeerServer = (&'static str, Vec<String>);
+
+/// The SDKs' own servers: their names, and the words that start each. `None`, with the reason, where they cannot be installed.
+pub(crate) fn peer_servers() -> Result<Result<Vec<PeerServer>, String>, Failure> {
+    Ok(match install::install()? {
+        Installed::Missing(what) => Err(what),
+        Installed::Sdks(sdks) => {
+            let peers = Peer::ALL.iter();
+            let servers = peers.map(|peer| (peer.word(), sdks.command(*peer, "server")));
+            Ok(servers.collect())
+        }
+    })
+}
+
 /// Plays the matrix. The table goes to stdout, everything else to stderr.
 pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     let Some(options) = Options::parse(args)? else {
@@ -88,7 +103,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     }
 }
 
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty())
 }
 

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a state may have been dead before it is tried: clocks and timers are not exact to the millisecond.
 const MARGIN: Duration = Duration::from_millis(250);
 /// How many other arguments are tried.
-const VARIANTS: usize = 8;
+const VARIANTS: usize = 12;
 
 /// The arguments with one thing changed, of which the tool may accept none.
 fn variants(arguments: &Value) -> Vec<(String, Value)> {
@@ -32,6 +32,23 @@ fn variants(arguments: &Value) -> Vec<(String, Value)> {
         if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
             let other = with_member(arguments, name, format!("{text} "));
             all.push((format!("`{name}` with a space"), other));
+            let capitals = text.to_uppercase();
+            if capitals != text {
+                all.push((
+                    format!("`{name}` in capitals"),
+                    with_member(arguments, name, capitals),
+                ));
+            }
+        }
+        if let Some(number) = value
+            .as_i64()
+            .and_then(i64::checked_neg)
+            .filter(|number| *number != 0)
+        {
+            all.push((
+                format!("`{name}` with its sign turned"),
+                with_member(arguments, name, number),
+            ));
         }
     }
     let more = with_member(arguments, "probe", "x");
@@ -190,7 +207,8 @@ pub(super) async fn prompt(subject: &Subject<'_>) -> Result<Finding, Stop> {
         subject.call(method::PROMPTS_GET, params)
     };
     for name in names.iter().take(4) {
-        let plain = subject.send(&prompt(name).message()).await?;
+        // Its arguments are a guess, and what it says of them is no finding.
+        let plain = subject.send(&prompt(name).message().may_fail()).await?;
         if plain.said() != Said::Asked {
             continue;
         }
@@ -375,7 +393,7 @@ mod tests {
         let arguments = json!({ "amount": 250, "memo": "chairs" });
         let all = variants(&arguments);
         let values: Vec<&Value> = all.iter().map(|(_, value)| value).collect();
-        assert_eq!(values.len(), 4);
+        assert_eq!(values.len(), 6);
         assert!(values.iter().all(|value| **value != arguments));
         assert!(values.contains(&&json!({ "amount": 251, "memo": "chairs" })));
     }

@@ -223,13 +223,13 @@ pub(super) async fn oversized(subject: &Subject<'_>) -> Result<Finding, Stop> {
     let requests = vec![
         (
             "with its length".to_owned(),
-            good.clone().body(padded).may_be_cut(),
+            good.clone().body(padded).may_fail(),
         ),
         (
             "in a chunk".to_owned(),
             good.header("transfer-encoding", "chunked")
                 .body(chunked)
-                .may_be_cut(),
+                .may_fail(),
         ),
     ];
     subject.none_served(requests).await
@@ -245,7 +245,7 @@ pub(super) async fn deep(subject: &Subject<'_>) -> Result<Finding, Stop> {
         for place in [r#"{"#, r#""arguments":{"#] {
             let member = format!(r#"{place}"probe":{nested},"#);
             let body = text.replacen(place, &member, 1).replace(",}", "}");
-            let message = call.message().body(body).may_be_cut();
+            let message = call.message().body(body).may_fail();
             let reply = subject.send(&message).await?;
             if let Said::Broken(broken) = reply.said() {
                 let note = format!("{what}: {broken}");

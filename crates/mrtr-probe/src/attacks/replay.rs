@@ -274,27 +274,38 @@ pub(super) async fn by_another(subject: &Subject<'_>) -> Result<Finding, Stop> {
 }
 
 pub(super) async fn with_other_arguments(subject: &Subject<'_>) -> Result<Finding, Stop> {
-    let others = subject.other_arguments().await?;
-    let Some((what, arguments)) = others.into_iter().next() else {
-        return Ok(Finding::unknown(
+    let mut last = None;
+    for (what, arguments) in subject.other_arguments().await? {
+        let (prey, _) = match used(subject).await? {
+            Ok(used) => used,
+            Err(finding) => return Ok(finding),
+        };
+        let message = moved(subject, &prey, &arguments).message();
+        let (reply, act) = subject.attempt(&message).await?;
+        let finding = match act {
+            Act::Acted => Finding::new(Verdict::Unsafe, format!("{what}: it acted")),
+            Act::Unclear => Finding::unknown(format!("{what}: a result came; {NEEDS_COUNT}")),
+            // The effects of other arguments may be counted elsewhere.
+            Act::Held if subject.claims_to_act(&reply) => Finding::unknown(format!(
+                "{what}: the result of the good path came, and the count did not rise: is --effect-tool told of all effects?"
+            )),
+            Act::Held => Finding::new(
+                Verdict::Safe,
+                format!("{what}: the server {}", reply.sort()),
+            ),
+        };
+        let finding = finding.with(subject, &message, &reply);
+        match finding.verdict {
+            Verdict::Unsafe => return Ok(finding),
+            Verdict::Safe if last.is_some() => {}
+            _ => last = Some(finding),
+        }
+    }
+    Ok(last.unwrap_or_else(|| {
+        Finding::unknown(
             "no other arguments were found with which the tool asks; --other-arguments gives some",
-        ));
-    };
-    let (prey, _) = match used(subject).await? {
-        Ok(used) => used,
-        Err(finding) => return Ok(finding),
-    };
-    let message = moved(subject, &prey, &arguments).message();
-    let (reply, act) = subject.attempt(&message).await?;
-    let finding = match act {
-        Act::Acted => Finding::new(Verdict::Unsafe, format!("{what}: it acted")),
-        Act::Held => Finding::new(
-            Verdict::Safe,
-            format!("{what}: the server {}", reply.sort()),
-        ),
-        Act::Unclear => Finding::unknown(format!("{what}: a result came; {NEEDS_COUNT}")),
-    };
-    Ok(finding.with(subject, &message, &reply))
+        )
+    }))
 }
 
 pub(super) async fn spent(subject: &Subject<'_>) -> Result<Finding, Stop> {

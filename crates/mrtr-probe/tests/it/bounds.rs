@@ -27,9 +27,9 @@ async fn requests_are_bounded_and_what_is_left_is_unknown() {
 
 #[tokio::test]
 async fn time_is_bounded() {
-    let url = serve(Weak::Nowhere, LONG).await;
+    let url = serve(Weak::Slow, LONG).await;
     let mut target = target(&url);
-    target.max_time = Duration::from_millis(200);
+    target.max_time = Duration::from_secs(2);
     let began = Instant::now();
     let report = mrtr_probe::run(&target, |_| {}).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(60));

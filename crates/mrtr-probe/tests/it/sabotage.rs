@@ -63,7 +63,7 @@ macro_rules! finds {
 
 finds! {
     a_server_that_is_strict: Nowhere => [];
-    no_signature: Unsigned => ["changed-character", "other-spelling", "truncated", "extended", "spliced", "forged-journal"];
+    no_signature: Unsigned => ["changed-character", "truncated", "extended", "spliced", "forged-journal"];
     a_tag_in_part: TagInPart => ["truncated", "forged-journal"];
     a_tag_and_more: TagAndMore => ["extended"];
     aliases_of_base64: Spelling => ["other-spelling"];

@@ -107,6 +107,8 @@ pub(crate) enum Weak {
     Talkative,
     /// A bad state is an internal error.
     Crashes,
+    /// Nothing, but it takes its time.
+    Slow,
     /// After a large body nothing is served any more.
     GivesUp,
 }
@@ -202,6 +204,9 @@ impl Bank {
     }
 
     async fn answer(&self, headers: &HeaderMap, body: &[u8]) -> (Option<Value>, Outcome) {
+        if self.is(Slow) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         let checked = self.gate(headers).and_then(|()| self.body(body));
         let body = match checked {
             Ok(body) => body,
