@@ -14,6 +14,7 @@
 
 mod board;
 mod browser;
+mod login;
 mod people;
 mod sabotage;
 mod sections;

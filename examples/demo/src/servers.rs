@@ -54,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// Where its pages are, if it has any.
     pub(crate) pages: Option<String>,
+    /// Where people log in, if it has an authorization server.
+    pub(crate) logins: Option<String>,
     census: Option<String>,
     plan: Plan,
     child: Child,
@@ -96,9 +98,13 @@ impl Stage {
                 "link-account" => Some(announced(&mut lines, "pages on ").await?),
                 _ => None,
             };
-            Ok::<_, Fault>((url, census, pages))
+            let logins = match plan.example {
+                "authorized" => Some(announced(&mut lines, "logins at ").await?),
+                _ => None,
+            };
+            Ok::<_, Fault>((url, census, pages, logins))
         });
-        let (url, census, pages) = match announced.await {
+        let (url, census, pages, logins) = match announced.await {
             Ok(Ok(announced)) => announced,
             Ok(Err(fault)) => return Err(Fault(format!("{} {fault}", plan.example))),
             Err(_) => {
@@ -111,6 +117,7 @@ impl Stage {
         Ok(Server {
             url,
             pages,
+            logins,
             census,
             plan: plan.clone(),
             child,

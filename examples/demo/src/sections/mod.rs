@@ -2,6 +2,7 @@
 
 mod answers;
 mod attack;
+mod authorized;
 mod client;
 mod effects;
 mod eras;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Case> {
         effects::cases(),
         ticket::cases(),
         attack::cases(),
+        authorized::cases(),
         replay::cases(),
         privacy::cases(),
         large::cases(),
