@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{conformance, demo, heading, interop, model, probe, suite, tidy};
+use crate::{conformance, demo, fuzz, heading, interop, model, probe, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     ("conformance", conform),
     ("interop", peers),
     ("probe", attack),
+    ("fuzz, a smoke run", smoke),
     ("docs", docs),
     ("each crate alone", alone),
     ("dependency budget", budget),
@@ -78,6 +79,11 @@ fn clippy() -> Result<(), Failure> {
         command,
         "mend what is reported, or allow it in place with a reason",
     )
+}
+
+/// Every seed, and a few seconds of what comes of them, for each target.
+fn smoke() -> Result<(), Failure> {
+    fuzz::run(&["--seconds".to_owned(), "3".to_owned()])
 }
 
 fn docs() -> Result<(), Failure> {

@@ -1,6 +1,6 @@
-//! The project's own commands: `cargo xtask demo`, `conformance`, `interop`, `probe`, `bench`, `chaos`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
+//! The project's own commands: `cargo xtask demo`, `conformance`, `interop`, `probe`, `bench`, `chaos`, `fuzz`, `model`, `test`, `mutants`, `postgres`, `tidy`, `ci`.
 //!
-//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `interop`, `probe`, `bench`, `chaos`, `model`,
+//! Start here: [`parse`] and [`run`] map a word to a command. `demo`, `conformance`, `interop`, `probe`, `bench`, `chaos`, `fuzz`, `model`,
 //! `suite` (the command `test`), `postgres` and `ci` start other programs, cargo's through [`cargo`]; `tidy` only reads.
 
 mod bench;
@@ -10,6 +10,7 @@ mod ci;
 mod conformance;
 mod demo;
 mod failure;
+mod fuzz;
 mod interop;
 mod model;
 mod mutants;
@@ -44,6 +45,8 @@ cargo xtask COMMAND
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]
                               servers that are killed, stalled and misled while clients retry, fork and replay, and what
                               the effects' own record says of it; `chaos --help` says more
+  fuzz [--seconds N] [--json] [TARGET]..
+                              arbitrary bytes into everything that reads what others wrote; `fuzz --help` says more
   model [--json] [--rules] [--scenario NAME].. [--rule NAME]..
                               the exhaustive model of rounds and steps: every world with all rules in force, then each
                               rule turned and what breaks by it; `model --help` says more
@@ -77,6 +80,7 @@ enum Action<'a> {
     Probe(&'a [String]),
     Bench(&'a [String]),
     Chaos(&'a [String]),
+    Fuzz(&'a [String]),
     Model(&'a [String]),
     Mutants(&'a [String]),
     Postgres(&'a [String]),
@@ -98,6 +102,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "probe" => return Ok(Action::Probe(rest)),
         "bench" => return Ok(Action::Bench(rest)),
         "chaos" => return Ok(Action::Chaos(rest)),
+        "fuzz" => return Ok(Action::Fuzz(rest)),
         "model" => return Ok(Action::Model(rest)),
         "mutants" => return Ok(Action::Mutants(rest)),
         "postgres" => return Ok(Action::Postgres(rest)),
@@ -106,7 +111,7 @@ fn parse(args: &[String]) -> Result<Action<'_>, Failure> {
         "ci" => Action::Ci,
         unknown => {
             return Err(Failure::usage(format!(
-                "unknown command `{unknown}`; the commands are demo, conformance, interop, probe, bench, chaos, model, mutants, test, postgres, tidy and ci"
+                "unknown command `{unknown}`; the commands are demo, conformance, interop, probe, bench, chaos, fuzz, model, mutants, test, postgres, tidy and ci"
             )));
         }
     };
@@ -128,6 +133,7 @@ fn run(action: Action<'_>) -> Result<(), Failure> {
         Action::Probe(args) => probe::run(args),
         Action::Bench(args) => bench::run(args),
         Action::Chaos(args) => chaos::run(args),
+        Action::Fuzz(args) => fuzz::run(args),
         Action::Model(args) => model::run(args),
         Action::Mutants(args) => mutants::run(args),
         Action::Postgres(args) => postgres::run(args),
