@@ -57,7 +57,7 @@ cargo xtask COMMAND
   postgres                    a throw-away PostgreSQL server, until the input ends; `postgres --help` says more
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo,
-                              conformance, interop, probe, docs, budget
+                              conformance, interop, probe, fuzz, docs, budget
 
 Exit codes: 0 all is as it should be; 1 something is not; 2 the command line was not understood.
 ";
