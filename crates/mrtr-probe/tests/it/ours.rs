@@ -161,7 +161,7 @@ pub(crate) fn rows(report: &Report, verdict: Verdict) -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_server_holds_every_attack() {
+async fn case_263_our_server_holds_every_attack() {
     let effects = Effects::default();
     let builder = builder(&effects).prompt(prompt("transfer", letter));
     let server = serve(effects, builder).await;
