@@ -284,7 +284,13 @@ async function overHttp() {
         if (request.method === 'POST') {
             const chunks = [];
             for await (const chunk of request) chunks.push(chunk);
-            body = JSON.parse(Buffer.concat(chunks).toString());
+            try {
+                body = JSON.parse(Buffer.concat(chunks).toString());
+            } catch {
+                response.writeHead(400, { 'Content-Type': 'application/json' });
+                response.end(JSON.stringify({ jsonrpc: '2.0', error: { code: -32700, message: 'Parse error' } }));
+                return;
+            }
         }
         const isEarlier = request.url === '/earlier' || (await isLegacyRequest(await toWebRequest(request, body), body));
         await (isEarlier ? earlier : modern)(request, response, body);

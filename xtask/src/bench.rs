@@ -9,6 +9,12 @@ use crate::failure::Failure;
 use crate::postgres;
 
 const HELP: &str = "\
+cargo xtask bench [--json] [--smoke] [--turns N] [--millis N] [GROUP]..
+
+What calls, rounds and seals cost, beside bare servers and beside peers, as ratios of one run; `--help` behind another
+option says more. It is built from bench/, a workspace of its own that depends on the peers. Exit code 1: a ratio is not
+within its bound.
+
 cargo xtask bench ledger [--json] [--rows N] [--rounds N] [--only MEASURE]..
 
 What a durable claim costs on SQLite, as ratios of one run; `cargo xtask bench ledger --help` says more. A release build
@@ -23,16 +29,37 @@ The same on a PostgreSQL server of its own, without bounds: each side is measure
 /// Runs the measurement that is named, with the user's arguments; stdout is its own.
 pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     match args.split_first() {
-        None => Ok(io::stdout().write_all(HELP.as_bytes())?),
-        Some((word, _)) if matches!(word.as_str(), "-h" | "--help") => {
+        Some((word, [])) if matches!(word.as_str(), "-h" | "--help") => {
             Ok(io::stdout().write_all(HELP.as_bytes())?)
         }
         Some((word, rest)) if word == "ledger" => ledger(rest),
         Some((word, rest)) if word == "postgres" => on_postgres(rest),
-        Some((word, _)) => Err(Failure::usage(format!(
-            "there is no bench `{word}`; there are `ledger` and `postgres`"
-        ))),
+        _ => beside_peers(args),
     }
+}
+
+/// That all of it is built and runs. Bounds are not judged.
+pub(crate) fn smoke() -> Result<(), Failure> {
+    beside_peers(&["--smoke".to_owned()])
+}
+
+fn beside_peers(args: &[String]) -> Result<(), Failure> {
+    let target = cargo::target(&cargo::metadata(false)?)?;
+    let built = target.join("bench-peers");
+    let mut build = cargo(["build", "--release", "--locked", "--bins"]);
+    build
+        .arg("--manifest-path")
+        .arg(cargo::root().join("bench/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&built)
+        .stdout(Stdio::null());
+    cargo::run(build, "mend what the compiler reports above")?;
+    let folder = target.join("bench");
+    std::fs::create_dir_all(&folder)?;
+    let program = built.join(format!("release/mrtr-bench{}", std::env::consts::EXE_SUFFIX));
+    let mut bench = std::process::Command::new(program);
+    bench.arg("--folder").arg(folder).args(args);
+    measure(bench)
 }
 
 fn ledger(args: &[String]) -> Result<(), Failure> {

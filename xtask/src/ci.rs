@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, array, cargo, text};
 use crate::failure::Failure;
-use crate::{conformance, demo, fuzz, heading, interop, model, probe, suite, tidy};
+use crate::{bench, conformance, demo, fuzz, heading, interop, model, probe, suite, tidy};
 
 /// What a minimal HTTP server may bring along; the peers that were counted bring 112 and 126.
 const MINIMAL_BUDGET: usize = 125;
@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[
     ("docs", docs),
     ("each crate alone", alone),
     ("dependency budget", budget),
+    ("bench, for a moment", bench::smoke),
 ];
 
 /// Runs the steps to the first that fails, then shows what each took.
