@@ -68,7 +68,7 @@ pub(crate) fn journal_growth(options: &Options, report: &mut Report) -> Outcome 
             .ok_or("a round without a state")?;
         states.push(Some(state.to_owned()));
     }
-    let mut costs = vec![Vec::new(); ROUNDS.len()];
+    let mut costs: [Vec<f64>; ROUNDS.len()] = Default::default();
     for _ in 0..options.turns {
         for (round, costs) in ROUNDS.iter().zip(&mut costs) {
             let index = *round as usize;
@@ -81,10 +81,9 @@ pub(crate) fn journal_growth(options: &Options, report: &mut Report) -> Outcome 
             costs.push(nanos_each(&mut work, options.turn / 8));
         }
     }
-    // From 8 answers to 16 twice as much may be added as from 4 to 8.
-    let ratios = (0..options.turns)
-        .map(|turn| (costs[4][turn] - costs[3][turn]) / (2.0 * (costs[3][turn] - costs[2][turn])))
-        .collect();
+    // From 8 answers to 16 twice as much may be added as from 4 to 8. Of medians: a turn's differences are as small as its noise.
+    let [_, _, four, eight, sixteen] = costs.each_ref().map(|costs| median(costs));
+    let ratios = vec![(sixteen - eight) / (2.0 * (eight - four))];
     let each: Vec<String> = ROUNDS
         .iter()
         .zip(&costs)

@@ -40,6 +40,8 @@ cargo xtask COMMAND
                               both transports; `interop --help` says more
   probe [--peers] [--json]    the attacks of mrtr-probe on the examples voucher and expenses: none unsafe, none unknown; with
                               --peers on the official SDKs too, whose replays it must find
+  bench [--json] [--smoke] [GROUP]..
+                              calls, rounds and seals beside bare servers and beside peers, as ratios of one run
   bench ledger [--json] ..    what a durable claim costs on SQLite, as ratios of one run; `bench ledger --help` says more
   bench postgres ..           the same on a PostgreSQL server of its own, without bounds
   chaos [--minutes N] [--seed S] [--ledger LEDGER] [--sabotage] [--json]
@@ -57,7 +59,7 @@ cargo xtask COMMAND
   postgres                    a throw-away PostgreSQL server, until the input ends; `postgres --help` says more
   tidy                        the project's own rules: dependency arrows, clocks, READMEs, links, licences
   ci                          everything that a change must pass: format, clippy, tidy, test, demo,
-                              conformance, interop, probe, fuzz, docs, budget
+                              conformance, interop, probe, fuzz, docs, budget, bench
 
 Exit codes: 0 all is as it should be; 1 something is not; 2 the command line was not understood.
 ";
