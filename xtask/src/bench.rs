@@ -56,7 +56,10 @@ fn beside_peers(args: &[String]) -> Result<(), Failure> {
     cargo::run(build, "mend what the compiler reports above")?;
     let folder = target.join("bench");
     std::fs::create_dir_all(&folder)?;
-    let program = built.join(format!("release/mrtr-bench{}", std::env::consts::EXE_SUFFIX));
+    let program = built.join(format!(
+        "release/mrtr-bench{}",
+        std::env::consts::EXE_SUFFIX
+    ));
     let mut bench = std::process::Command::new(program);
     bench.arg("--folder").arg(folder).args(args);
     measure(bench)
