@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Uri};
+use http::Uri;
 use mrtr_protocol::meta::ClientMeta;
 use mrtr_protocol::{Implementation, LogLevel, REVISION, RawObject};
 use serde_json::value::to_raw_value;
 
 use crate::cache::{Cache, CacheLimits};
 use crate::client::{Client, Inner, Link, Options};
+use crate::credentials::{Credentials, Fixed};
 use crate::earlier::own_name;
 use crate::era::EraChoice;
 use crate::handler::{FormHandler, Handlers};
@@ -19,6 +20,7 @@ use crate::notices::{LogListener, LogMessage, Notices, ProgressListener, Progres
 use crate::over_http::{Endpoint, HttpLink};
 use crate::over_stdio::{PipeLink, Source};
 use crate::page::UrlHandler;
+use crate::patience::Thinking;
 use crate::roots::RootsHandler;
 use crate::sampling::SamplingHandler;
 use crate::transport::{HttpTransport, Transport, TransportError};
@@ -30,12 +32,35 @@ enum Way {
     Lines(String, Source),
 }
 
+/// What requests are sent with.
+enum Authorized {
+    Not,
+    Bearer(String),
+    By(Arc<dyn Credentials>),
+}
+
+impl Authorized {
+    fn is_not(&self) -> bool {
+        matches!(self, Self::Not)
+    }
+
+    fn credentials(self) -> Result<Option<Arc<dyn Credentials>>, BuildError> {
+        Ok(match self {
+            Self::Not => None,
+            Self::Bearer(token) => Some(Arc::new(
+                Fixed::bearer(&token).map_err(|_| BuildError::Token)?,
+            )),
+            Self::By(credentials) => Some(credentials),
+        })
+    }
+}
+
 /// Collects what a [`Client`] needs.
 #[must_use]
 pub struct ClientBuilder {
     way: Way,
     label: Option<String>,
-    token: Option<String>,
+    authorized: Authorized,
     client_info: Option<Implementation>,
     handlers: Handlers,
     era: EraChoice,
@@ -71,7 +96,7 @@ impl ClientBuilder {
         Self {
             way,
             label: None,
-            token: None,
+            authorized: Authorized::Not,
             client_info: Some(own_name()),
             handlers: Handlers::default(),
             era: EraChoice::Auto,
@@ -95,9 +120,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Sends `Authorization: Bearer` with this token. It is in no Debug, log or error.
+    /// Sends `Authorization: Bearer` with this token. It is in no Debug, log or error. It replaces [`credentials`](Self::credentials).
     pub fn bearer(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+        self.authorized = Authorized::Bearer(token.into());
+        self
+    }
+
+    /// Asks these credentials for the `Authorization` of each request, and tells them of 401 and 403. They replace a
+    /// [`bearer`](Self::bearer) token.
+    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+        self.authorized = Authorized::By(Arc::new(credentials));
         self
     }
 
@@ -241,12 +273,14 @@ impl ClientBuilder {
         let meta = to_raw_value(&meta).map_err(|_| BuildError::ClientInfo)?;
         let meta: RawObject =
             serde_json::from_str(meta.get()).map_err(|_| BuildError::ClientInfo)?;
+        let thinking = Thinking::new();
         let (name, link) = match self.way {
             Way::Http(url) => {
-                let endpoint = endpoint(&url, self.token, self.transport)?;
+                let credentials = self.authorized.credentials()?;
+                let endpoint = endpoint(&url, credentials, self.transport, &thinking)?;
                 (url, Link::Http(HttpLink::new(endpoint, self.era)))
             }
-            Way::Lines(_, _) if self.token.is_some() || self.transport.is_some() => {
+            Way::Lines(_, _) if !self.authorized.is_not() || self.transport.is_some() => {
                 return Err(BuildError::OnlyOverHttp);
             }
             Way::Lines(name, _) if name.is_empty() => return Err(BuildError::Name),
@@ -264,6 +298,7 @@ impl ClientBuilder {
             self.limits,
             Notices::new(self.on_log),
             self.cache.map(Cache::new),
+            thinking,
         );
         let inner = Inner::new(host, link);
         let options = Options {
@@ -276,11 +311,12 @@ impl ClientBuilder {
     }
 }
 
-/// Checks the URL and the token before anything is sent there.
+/// Checks the URL before anything is sent there.
 fn endpoint(
     url: &str,
-    token: Option<String>,
+    credentials: Option<Arc<dyn Credentials>>,
     transport: Option<Arc<dyn Transport>>,
+    thinking: &Arc<Thinking>,
 ) -> Result<Endpoint, BuildError> {
     let uri: Uri = url.parse().map_err(|_| BuildError::Url)?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
@@ -292,21 +328,15 @@ fn endpoint(
     {
         return Err(BuildError::UserInfo);
     }
-    let authorization = token.map(|token| {
-        let mut value =
-            HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BuildError::Token)?;
-        value.set_sensitive(true);
-        Ok(value)
-    });
-    let authorization = authorization.transpose()?;
     let transport = match transport {
         Some(transport) => transport,
         None => Arc::new(HttpTransport::new().map_err(BuildError::Transport)?),
     };
     Ok(Endpoint {
         uri,
-        authorization,
+        credentials,
         transport,
+        thinking: Arc::clone(thinking),
     })
 }
 
@@ -316,7 +346,7 @@ impl fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder")
             .field("handlers", &self.handlers)
             .field("era", &self.era)
-            .field("authorized", &self.token.is_some())
+            .field("authorized", &!self.authorized.is_not())
             .finish_non_exhaustive()
     }
 }
@@ -339,9 +369,9 @@ pub enum BuildError {
     /// A `clientInfo` that does not serialize.
     #[error("the client info cannot be written as JSON")]
     ClientInfo,
-    /// A token or a transport for a server that is not reached over HTTP. Give a child process its secrets in its environment.
+    /// Credentials or a transport for a server that is not reached over HTTP. Give a child process its secrets in its environment.
     #[error(
-        "`bearer` and `transport` are for servers over HTTP; a child process takes secrets from its environment"
+        "`bearer`, `credentials` and `transport` are for servers over HTTP; a child process takes secrets from its environment"
     )]
     OnlyOverHttp,
     /// A server over stdio without a name.

@@ -405,6 +405,7 @@ fn failed(error: RequestError, pending: PendingCall) -> CallError {
             pending,
             source: error,
         },
+        RequestError::Credentials(source) => CallError::NoCredentials { pending, source },
         RequestError::Rpc(source) if source.error.code == code::IN_PROGRESS => match source.known()
         {
             Some(KnownError::InProgress(data)) => CallError::InProgress {

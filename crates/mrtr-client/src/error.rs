@@ -13,6 +13,7 @@ use mrtr_protocol::sampling::ConversationError;
 use mrtr_protocol::strict::Violation;
 use mrtr_protocol::{ErrorObject, Kind, KnownError};
 
+use crate::credentials::CredentialsError;
 use crate::era::Era;
 use crate::handler::Refusal;
 use crate::page::UrlProblem;
@@ -26,6 +27,9 @@ pub enum RequestError {
     /// Nothing was sent. Repeating is safe.
     #[error("nothing was sent: {0}; check the address and the network, then repeat")]
     NotSent(#[source] TransportError),
+    /// There are no credentials for the request: it was not sent, or the server refused it and did nothing with it. Repeating is safe.
+    #[error("no credentials: {0}")]
+    Credentials(#[from] CredentialsError),
     /// The request was on its way when the connection broke.
     #[error("{0}")]
     Interrupted(#[source] TransportError),
@@ -231,6 +235,14 @@ pub enum CallError {
         /// Why.
         source: RequestError,
     },
+    /// There are no credentials for this round: it was not sent, or the server refused it and did nothing with it. Resuming is safe.
+    #[error("no credentials: {source}; resume the call when there are")]
+    NoCredentials {
+        /// The call, with its answers.
+        pending: Box<PendingCall>,
+        /// Why.
+        source: CredentialsError,
+    },
     /// The request was sent, or may have been, and its outcome is not known. Nothing was repeated.
     ///
     /// An answer that cannot be read or breaks the specification is among the causes, as [`RequestError::Protocol`]: what the call did is
@@ -324,6 +336,7 @@ impl CallError {
         match self {
             Self::Arguments(_) | Self::Protocol(_) => None,
             Self::NotSent { pending, .. }
+            | Self::NoCredentials { pending, .. }
             | Self::OutcomeUnknown { pending, .. }
             | Self::InProgress { pending, .. }
             | Self::Rpc { pending, .. }
@@ -342,6 +355,7 @@ impl CallError {
         match self {
             Self::Arguments(_) | Self::Protocol(_) => None,
             Self::NotSent { pending, .. }
+            | Self::NoCredentials { pending, .. }
             | Self::OutcomeUnknown { pending, .. }
             | Self::InProgress { pending, .. }
             | Self::Rpc { pending, .. }

@@ -64,6 +64,7 @@ impl Host {
         limits: Limits,
         notices: Notices,
         cache: Option<Cache>,
+        thinking: Arc<Thinking>,
     ) -> Self {
         Self {
             endpoint,
@@ -73,7 +74,7 @@ impl Host {
             handlers,
             limits,
             notices: Arc::new(notices),
-            thinking: Thinking::new(),
+            thinking,
             visits: Arc::default(),
             cache,
             ids: AtomicI64::new(1),

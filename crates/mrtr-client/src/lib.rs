@@ -52,6 +52,7 @@
 //! | [`roots`] | folders (deprecated since 2026-07-28: take them as parameters, resource URIs or configuration) | Roots |
 //! | [`notices`] | progress, and log messages (deprecated since 2026-07-28: stderr or OpenTelemetry) | Progress; Logging |
 //! | [`transport`] | the wire of HTTP, and how to put in another | Streamable HTTP |
+//! | [`credentials`] | tokens for each request, and what happens after 401 and 403 | Authorization |
 //! | [`process`] | a server that is a child process | stdio |
 //! | [`error`] | everything that can go wrong | Overview, Error Responses |
 //!
@@ -64,6 +65,7 @@ pub mod builder;
 pub mod cache;
 pub mod call;
 pub mod client;
+pub mod credentials;
 mod earlier;
 pub mod era;
 pub mod error;
@@ -90,6 +92,9 @@ pub use builder::{BuildError, ClientBuilder};
 pub use cache::CacheLimits;
 pub use call::Progress;
 pub use client::Client;
+pub use credentials::{
+    Again, Authorization, Challenge, Credentials, CredentialsError, CredentialsFuture, Sending,
+};
 pub use era::{Era, EraChoice};
 pub use error::{
     Abandoned, AnswerError, CallError, ProtocolError, QuestionProblem, RequestError, RpcError,

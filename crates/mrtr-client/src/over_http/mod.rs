@@ -4,28 +4,36 @@ mod listen;
 mod modern;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::{Method, StatusCode, Uri, header};
 use mrtr_protocol::earlier::EarlierRevision;
 use mrtr_protocol::{ErrorObject, Members, RequestId, Response, code};
 use serde_json::value::RawValue;
 
 use crate::client::Client;
+use crate::credentials::{
+    Again, Challenge, Credentials, CredentialsError, MAX_CHALLENGES, Sending,
+};
 use crate::earlier::{Session, TOLD_WITHIN};
 use crate::era::{Era, EraChoice, Verdict};
 use crate::error::{ProtocolError, RequestError, RpcError};
 use crate::exchange::{Answered, Tally};
 use crate::listen::Change;
 use crate::outgoing::Outgoing;
+use crate::patience::Thinking;
 use crate::transport::{ResponseBody, Transport, TransportError};
 
 /// Where requests go, and how.
 pub(crate) struct Endpoint {
     pub(crate) uri: Uri,
-    pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) credentials: Option<Arc<dyn Credentials>>,
     pub(crate) transport: Arc<dyn Transport>,
+    /// Whoever logs in takes their time.
+    pub(crate) thinking: Arc<Thinking>,
 }
 
 impl Endpoint {
@@ -36,9 +44,6 @@ impl Endpoint {
             .uri(self.uri.clone());
         if let Some(authority) = self.uri.authority() {
             request = request.header(header::HOST, authority.as_str());
-        }
-        if let Some(token) = &self.authorization {
-            request = request.header(header::AUTHORIZATION, token);
         }
         request
     }
@@ -58,7 +63,67 @@ impl Endpoint {
         let request = request
             .body(body.into())
             .map_err(|error| RequestError::Unwritable(error.to_string()))?;
-        Ok(self.transport.send(request).await?)
+        match &self.credentials {
+            None => Ok(self.transport.send(request).await?),
+            Some(credentials) => self.send_with(&**credentials, request).await,
+        }
+    }
+
+    /// Sends a request with credentials, and once more after a refusal where they say so: 401 and 403 say that nothing was done with it.
+    async fn send_with(
+        &self,
+        credentials: &dyn Credentials,
+        request: http::Request<Bytes>,
+    ) -> Result<http::Response<ResponseBody>, RequestError> {
+        let mut nth = 0;
+        loop {
+            let mut request = request.clone();
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            let sending = Sending {
+                method: &method,
+                uri: &uri,
+            };
+            let used = self.unhurried(credentials.authorize(sending)).await?;
+            if let Some(used) = &used {
+                used.put_into(request.headers_mut());
+            }
+            let response = self.transport.send(request).await?;
+            let status = response.status();
+            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+                || nth == MAX_CHALLENGES
+            {
+                return Ok(response);
+            }
+            nth += 1;
+            let challenge = Challenge {
+                sending,
+                used: used.as_ref(),
+                status,
+                headers: response.headers(),
+                nth,
+            };
+            match self.unhurried(credentials.challenged(challenge)).await? {
+                Again::Send => tracing::debug!(%status, nth, "a refused request is sent again"),
+                Again::Stop => return Ok(response),
+            }
+        }
+    }
+
+    /// Waits for credentials, and does not count the time: somebody may be logging in. What is there at once costs nothing.
+    async fn unhurried<T>(
+        &self,
+        credentials: impl Future<Output = Result<T, CredentialsError>>,
+    ) -> Result<T, RequestError> {
+        let mut credentials = pin!(credentials);
+        let mut thought = None;
+        let given = poll_fn(|context| {
+            let given = credentials.as_mut().poll(context);
+            if given.is_pending() && thought.is_none() {
+                thought = Some(self.thinking.begin());
+            }
+            given
+        });
+        Ok(given.await?)
     }
 }
 
@@ -66,7 +131,7 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
-            .field("authorized", &self.authorization.is_some())
+            .field("authorized", &self.credentials.is_some())
             .finish_non_exhaustive()
     }
 }

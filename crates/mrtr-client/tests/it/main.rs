@@ -10,6 +10,7 @@ mod cache;
 mod calls;
 mod cases;
 mod completion;
+mod credentials;
 mod earlier;
 mod eras;
 mod listen;
