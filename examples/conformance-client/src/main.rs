@@ -14,15 +14,19 @@
 //! |---|---|
 //! | this file | what the environment says, the time limit, the end |
 //! | `people` | the handlers: somebody who says yes to everything |
+//! | `authorization`, `person` | credentials, and somebody who agrees at the authorization server |
 //! | `scenarios` | what is done in each scenario |
 
+mod authorization;
 mod people;
+mod person;
 mod scenarios;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use mrtr_auth::client::AuthError;
 use mrtr_client::protocol::{EarlierRevision, REVISION};
 use mrtr_client::{BuildError, CallError, Client, EraChoice, RequestError};
 use serde::Deserialize;
@@ -49,6 +53,10 @@ enum Failure {
     #[error(transparent)]
     Build(#[from] BuildError),
     #[error(transparent)]
+    Authorization(#[from] AuthError),
+    #[error("there is a token, and there should be none")]
+    Authorized,
+    #[error(transparent)]
     Request(#[from] RequestError),
     #[error(transparent)]
     Call(Box<CallError>),
@@ -66,11 +74,36 @@ impl From<CallError> for Failure {
     }
 }
 
+impl Failure {
+    /// Why there is no token, if that is what went wrong.
+    fn refusal(&self) -> Option<&AuthError> {
+        let mut request = match self {
+            Self::Request(error) => error,
+            Self::Call(error) => match &**error {
+                CallError::NoCredentials { source, .. } => return source.cause().downcast_ref(),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        // A session cannot be opened without one.
+        while let RequestError::Handshake(error) = request {
+            request = error;
+        }
+        match request {
+            RequestError::Credentials(error) => error.cause().downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// What some scenarios are told beside the URL.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Context {
+    #[serde(rename = "toolCalls")]
     tool_calls: Vec<ToolCall>,
+    #[serde(flatten)]
+    authorization: authorization::Given,
 }
 
 /// A call that is to be made as it is written here.
@@ -103,18 +136,32 @@ async fn play() -> Result<(), Failure> {
     let url = std::env::args().nth(1).ok_or(Failure::Url)?;
     let scenario = variable("MCP_CONFORMANCE_SCENARIO")?;
     let revision = variable("MCP_CONFORMANCE_PROTOCOL_VERSION")?;
-    let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+    let mut context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(context) => serde_json::from_str(&context)?,
         Err(_) => Context::default(),
     };
-    let scenario = Scenario::named(&scenario).ok_or(Failure::Scenario(scenario))?;
+    let played = Scenario::named(&scenario).ok_or(Failure::Scenario(scenario.clone()))?;
     let era = match &*revision {
         REVISION => EraChoice::Modern,
         word if EarlierRevision::from_word(word).is_some() => EraChoice::Earlier,
         _ => return Err(Failure::Revision(revision)),
     };
-    let client = people::attend(Client::builder(url).era(era)).build()?;
-    scenario.play(&client, &context).await?;
+    let mut builder = people::attend(Client::builder(&url).era(era));
+    if played == Scenario::Authorized {
+        let given = std::mem::take(&mut context.authorization);
+        builder = builder.credentials(given.credentials(&scenario, &url)?);
+    }
+    let client = builder.build()?;
+    let outcome = played.play(&client, &context).await;
+    match (authorization::refusal(&scenario), outcome) {
+        (None, outcome) => outcome?,
+        (Some(_), Ok(())) => return Err(Failure::Authorized),
+        (Some(is_expected), Err(failure)) => {
+            if !failure.refusal().is_some_and(is_expected) {
+                return Err(failure);
+            }
+        }
+    }
     client.close().await;
     writeln!(std::io::stdout(), "done")?;
     Ok(())

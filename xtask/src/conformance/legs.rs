@@ -17,8 +17,17 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leg {
     pub(super) side: Side,
-    pub(super) revision: &'static str,
+    pub(super) scenarios: Scenarios,
     name: &'static str,
+}
+
+/// Which of the suite's scenarios are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scenarios {
+    /// All of a revision.
+    Of(&'static str),
+    /// Those of the extensions, which belong to no revision.
+    Extensions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,17 +37,22 @@ pub(super) enum Side {
 }
 
 impl Leg {
-    pub(super) const ALL: [Leg; 4] = [
-        Leg::new(Side::Server, "2026-07-28", "server-2026-07-28"),
-        Leg::new(Side::Server, "2025-11-25", "server-2025-11-25"),
-        Leg::new(Side::Client, "2026-07-28", "client-2026-07-28"),
-        Leg::new(Side::Client, "2025-11-25", "client-2025-11-25"),
+    pub(super) const ALL: [Leg; 5] = [
+        Leg::of(Side::Server, "2026-07-28", "server-2026-07-28"),
+        Leg::of(Side::Server, "2025-11-25", "server-2025-11-25"),
+        Leg::of(Side::Client, "2026-07-28", "client-2026-07-28"),
+        Leg::of(Side::Client, "2025-11-25", "client-2025-11-25"),
+        Leg {
+            side: Side::Client,
+            scenarios: Scenarios::Extensions,
+            name: "client-extensions",
+        },
     ];
 
-    const fn new(side: Side, revision: &'static str, name: &'static str) -> Self {
+    const fn of(side: Side, revision: &'static str, name: &'static str) -> Self {
         Self {
             side,
-            revision,
+            scenarios: Scenarios::Of(revision),
             name,
         }
     }

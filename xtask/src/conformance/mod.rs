@@ -38,7 +38,8 @@ Installs the official conformance suite, builds examples/conformance-server and 
 against them and holds its result files against conformance/legs.json.
 
   --json      one JSON object with the totals of each leg on stdout, nothing else there
-  --leg LEG   that leg alone; may be repeated: server-2026-07-28, server-2025-11-25, client-2026-07-28, client-2025-11-25
+  --leg LEG   that leg alone; may be repeated: server-2026-07-28, server-2025-11-25, client-2026-07-28, client-2025-11-25,
+              client-extensions
 
 It needs npm, and brings a Node of its own where the machine's is older than 22. Without npm nothing is run and the exit
 code is 0, but where the variable CI is set that is a failure. What the suite wrote stands in target/conformance.

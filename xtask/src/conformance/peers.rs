@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::install::Suite;
-use super::legs::{Leg, Side};
+use super::legs::{Leg, Scenarios, Side};
 use super::shown;
 use crate::cargo::{self, cargo};
 use crate::failure::Failure;
@@ -76,7 +76,14 @@ impl Peers {
                 command.args(["client", "--command", &client]);
             }
         }
-        command.args(["--suite", "all", "--spec-version", leg.revision]);
+        match leg.scenarios {
+            Scenarios::Of(revision) => {
+                command.args(["--suite", "all", "--spec-version", revision]);
+            }
+            Scenarios::Extensions => {
+                command.args(["--suite", "extensions"]);
+            }
+        }
         command.args(["--timeout", SCENARIO, "--output-dir"]);
         command.arg(folder);
         cargo::without_run_variables(&mut command);

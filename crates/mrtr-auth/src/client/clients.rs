@@ -87,9 +87,13 @@ impl Clients {
         {
             return Authentication::of_registered(&client, metadata);
         }
-        let client = registration.register(fetcher, metadata, redirect_uri).await?;
+        let client = registration
+            .register(fetcher, metadata, redirect_uri)
+            .await?;
         let authentication = Authentication::of_registered(&client, metadata)?;
-        let kept = store.keep_registration(&metadata.issuer, Some(client)).await;
+        let kept = store
+            .keep_registration(&metadata.issuer, Some(client))
+            .await;
         if let Err(error) = kept {
             tracing::warn!(%error, "the registration is not kept");
         }

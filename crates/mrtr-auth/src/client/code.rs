@@ -32,7 +32,11 @@ impl Code {
 /// Refuses an authorization server without PKCE, before anybody registers or is sent there.
 pub(super) fn require_pkce(metadata: &AuthorizationServerMetadata) -> Result<(), AuthError> {
     let offered = metadata.code_challenge_methods_supported.as_deref();
-    match offered.unwrap_or_default().iter().any(|method| method == "S256") {
+    match offered
+        .unwrap_or_default()
+        .iter()
+        .any(|method| method == "S256")
+    {
         true => Ok(()),
         false => Err(AuthError::NoPkce {
             issuer: shown(&metadata.issuer),
@@ -78,10 +82,7 @@ pub(super) async fn authorize(
             query.append_pair("dpop_jkt", dpop.thumbprint());
         }
     }
-    let redirect = redirection
-        .visit(url)
-        .await
-        .map_err(AuthError::UserAgent)?;
+    let redirect = redirection.visit(url).await.map_err(AuthError::UserAgent)?;
     let expected = Expected {
         state: &state,
         issuer: &metadata.issuer,
@@ -124,7 +125,10 @@ impl Expected<'_> {
         }
         if let Some(error) = one("error")? {
             let description = one("error_description")?;
-            return Err(AuthError::Denied(Refusal::new(&error, description.as_deref())));
+            return Err(AuthError::Denied(Refusal::new(
+                &error,
+                description.as_deref(),
+            )));
         }
         let code = one("code")?.filter(|code| !code.is_empty());
         Ok(code.ok_or(ResponseProblem::NoCode)?)
@@ -168,7 +172,11 @@ mod tests {
                 "",
             ] {
                 let query = format!("code=C&state=S&iss={wrong}");
-                assert_eq!(problem(promised, &query), ResponseProblem::Issuer, "{wrong}");
+                assert_eq!(
+                    problem(promised, &query),
+                    ResponseProblem::Issuer,
+                    "{wrong}"
+                );
             }
         }
         assert_eq!(outcome(false, "code=C&state=S").unwrap(), "C");
@@ -177,7 +185,12 @@ mod tests {
 
     #[test]
     fn nothing_of_an_answer_to_something_else_is_used() {
-        for query in ["code=C", "code=C&state=", "code=C&state=s", "error=x&state=T"] {
+        for query in [
+            "code=C",
+            "code=C&state=",
+            "code=C&state=s",
+            "error=x&state=T",
+        ] {
             assert_eq!(problem(false, query), ResponseProblem::State, "{query}");
         }
         for query in [
@@ -185,23 +198,42 @@ mod tests {
             "code=C&code=D&state=S",
             "code=C&state=S&iss=a&iss=b",
         ] {
-            assert_eq!(problem(false, query), ResponseProblem::Unreadable, "{query}");
+            assert_eq!(
+                problem(false, query),
+                ResponseProblem::Unreadable,
+                "{query}"
+            );
         }
         assert_eq!(problem(false, "state=S"), ResponseProblem::NoCode);
         assert_eq!(problem(false, "state=S&code="), ResponseProblem::NoCode);
         let wrong = "error=access_denied&error_description=evil&state=S&iss=https://evil.example";
         assert_eq!(problem(false, wrong), ResponseProblem::Issuer);
-        let error = outcome(false, "error=access_denied&error_description=No%0A.&state=S");
+        let error = outcome(
+            false,
+            "error=access_denied&error_description=No%0A.&state=S",
+        );
         let error = error.unwrap_err().to_string();
-        assert_eq!(error, "the authorization server refused: access_denied (No.)");
+        assert_eq!(
+            error,
+            "the authorization server refused: access_denied (No.)"
+        );
     }
 
     #[test]
     fn people_come_back_over_https_or_to_this_machine() {
-        for uri in ["https://app.example/cb", "http://127.0.0.1:1/cb", "http://localhost/cb"] {
+        for uri in [
+            "https://app.example/cb",
+            "http://127.0.0.1:1/cb",
+            "http://localhost/cb",
+        ] {
             assert!(check_redirect_uri(uri).is_ok(), "{uri}");
         }
-        for uri in ["http://app.example/cb", "https://app.example/cb#f", "app:/cb", "x"] {
+        for uri in [
+            "http://app.example/cb",
+            "https://app.example/cb#f",
+            "app:/cb",
+            "x",
+        ] {
             assert!(check_redirect_uri(uri).is_err(), "{uri}");
         }
     }

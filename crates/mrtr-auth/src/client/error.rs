@@ -69,7 +69,9 @@ pub enum AuthError {
     #[error("the server's metadata names no authorization server")]
     NoAuthorizationServer,
     /// The authorization server's metadata is in none of the places.
-    #[error("the authorization server {issuer:?} publishes no metadata in any of the well-known places")]
+    #[error(
+        "the authorization server {issuer:?} publishes no metadata in any of the well-known places"
+    )]
     NoServerMetadata {
         /// Its issuer identifier, shortened.
         issuer: String,

@@ -269,7 +269,10 @@ mod tests {
     fn the_challenge_is_that_of_the_rfc() {
         // RFC 7636, appendix B.
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-        assert_eq!(hash(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+        assert_eq!(
+            hash(verifier),
+            "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+        );
         let (one, two) = (random().unwrap(), random().unwrap());
         assert!(one != two && one.len() == 43);
     }
@@ -286,7 +289,10 @@ mod tests {
         let proof = key.proof("POST", &url, Some("token"), now).unwrap();
         let other = key.proof("POST", &url, Some("token"), now).unwrap();
         let (header, claims) = (part(&proof, 0), part(&proof, 1));
-        assert_eq!((&header["typ"], &header["alg"]), (&"dpop+jwt".into(), &"ES256".into()));
+        assert_eq!(
+            (&header["typ"], &header["alg"]),
+            (&"dpop+jwt".into(), &"ES256".into())
+        );
         assert_eq!(header["jwk"]["kty"], "EC");
         assert!(header["jwk"].get("d").is_none());
         assert_eq!(claims["htu"], "https://a.example/mcp");

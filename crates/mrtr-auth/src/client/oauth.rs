@@ -131,7 +131,9 @@ impl Credentials for OAuth {
                 used: challenge.used.cloned(),
                 status: challenge.status,
                 challenge: BearerChallenge::find(challenge.www_authenticate()).unwrap_or_default(),
-                dpop_nonce: nonce.and_then(|nonce| nonce.to_str().ok()).map(str::to_owned),
+                dpop_nonce: nonce
+                    .and_then(|nonce| nonce.to_str().ok())
+                    .map(str::to_owned),
                 nth: challenge.nth,
             };
             let inner = Arc::clone(&self.inner);
@@ -139,7 +141,9 @@ impl Credentials for OAuth {
             let answer = tokio::spawn(async move { inner.answer(refused).await });
             match answer.await {
                 Ok(answer) => answer.map_err(error),
-                Err(_) => Err(error(AuthError::Internal("the login was ended from outside"))),
+                Err(_) => Err(error(AuthError::Internal(
+                    "the login was ended from outside",
+                ))),
             }
         })
     }
@@ -180,16 +184,19 @@ impl Inner {
     async fn current(self: &Arc<Self>) -> Result<Option<Tokens>, AuthError> {
         {
             let state = self.state().await?;
-            let is_due = state.tokens.as_ref().is_some_and(|tokens| self.is_due(tokens));
+            let is_due = state
+                .tokens
+                .as_ref()
+                .is_some_and(|tokens| self.is_due(tokens));
             if !is_due {
                 return Ok(state.tokens.clone());
             }
         }
         let inner = Arc::clone(self);
         let refreshed = tokio::spawn(async move { inner.refreshed().await });
-        refreshed
-            .await
-            .unwrap_or(Err(AuthError::Internal("the refresh was ended from outside")))
+        refreshed.await.unwrap_or(Err(AuthError::Internal(
+            "the refresh was ended from outside",
+        )))
     }
 
     fn is_due(&self, tokens: &Tokens) -> bool {
@@ -257,7 +264,8 @@ impl Inner {
             .clone()
             .filter(|tokens| tokens.issuer == issuer && tokens.resource == resource.resource);
         let is_second = refused.nth > 1;
-        if own.is_some() && (state.is_refused || (is_second && state.obtained == Obtained::Granted)) {
+        if own.is_some() && (state.is_refused || (is_second && state.obtained == Obtained::Granted))
+        {
             state.is_refused = true;
             return Ok(Again::Stop);
         }
@@ -357,7 +365,9 @@ impl Inner {
         };
         let issuer = &metadata.issuer;
         tracing::debug!(issuer = shown(issuer), "a token is asked for");
-        let form = self.grant.form(&self.fetcher, issuer, &wanted, &*self.clock);
+        let form = self
+            .grant
+            .form(&self.fetcher, issuer, &wanted, &*self.clock);
         let tokens = match (form.await?, &self.grant) {
             (None, Grant::Code(agent)) => {
                 require_pkce(metadata)?;

@@ -66,7 +66,11 @@ impl At<'_> {
         wanted: Wanted,
     ) -> Result<Tokens, AuthError> {
         let issued = self.issued(grant).await?;
-        let expected = if self.dpop.is_some() { "DPoP" } else { "Bearer" };
+        let expected = if self.dpop.is_some() {
+            "DPoP"
+        } else {
+            "Bearer"
+        };
         if !issued.token_type.eq_ignore_ascii_case(expected) {
             return Err(AuthError::TokenType { expected });
         }
@@ -156,12 +160,17 @@ const MAX_SCOPES: usize = 100;
 const LONGEST_SCOPE: usize = 200;
 
 /// Scopes, each once and in their order. They are a server's word, and become part of a URL that a person is sent to.
-pub(super) fn scopes<'a>(named: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, AuthError> {
+pub(super) fn scopes<'a>(
+    named: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<String>, AuthError> {
     let mut scopes = Vec::<String>::new();
     for scope in named {
         // RFC 6749, section 3.3.
-        let is_token = |byte: u8| byte == 0x21 || (0x23..=0x5b).contains(&byte) || (0x5d..=0x7e).contains(&byte);
-        let is_scope = !scope.is_empty() && scope.len() <= LONGEST_SCOPE && scope.bytes().all(is_token);
+        let is_token = |byte: u8| {
+            byte == 0x21 || (0x23..=0x5b).contains(&byte) || (0x5d..=0x7e).contains(&byte)
+        };
+        let is_scope =
+            !scope.is_empty() && scope.len() <= LONGEST_SCOPE && scope.bytes().all(is_token);
         if !is_scope {
             return Err(AuthError::Scopes);
         }
