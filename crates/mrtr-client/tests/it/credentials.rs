@@ -193,7 +193,9 @@ async fn only_a_refusal_is_a_reason_to_send_again_and_only_when_they_say_so() {
 async fn a_redirect_takes_no_token_to_another_origin() {
     let other = Server::start(|_, _| done("stolen")).await;
     let to = other.url.clone();
-    let server = Server::start(move |_, _| Reply::Redirect(to.clone())).await;
+    let server =
+        Server::start(move |_, _| Reply::Redirect(StatusCode::TEMPORARY_REDIRECT, to.clone()))
+            .await;
     let client = server
         .client()
         .credentials(Numbered::default())
