@@ -184,6 +184,12 @@ impl CredentialsError {
     pub fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         &*self.0
     }
+
+    /// The same, to be kept.
+    #[must_use]
+    pub fn into_cause(self) -> Box<dyn std::error::Error + Send + Sync> {
+        self.0
+    }
 }
 
 /// One token as it is, for as long as the client lives.

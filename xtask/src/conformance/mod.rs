@@ -197,7 +197,8 @@ mod tests {
                 "server-2026-07-28",
                 "server-2025-11-25",
                 "client-2026-07-28",
-                "client-2025-11-25"
+                "client-2025-11-25",
+                "client-extensions",
             ]
         );
         assert!(!all.json);

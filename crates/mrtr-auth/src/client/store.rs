@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,28 @@ pub trait CredentialStore: fmt::Debug + Send + Sync + 'static {
         issuer: &'a str,
         client: Option<RegisteredClient>,
     ) -> StoreFuture<'a, ()>;
+}
+
+impl<S: CredentialStore + ?Sized> CredentialStore for Arc<S> {
+    fn tokens<'a>(&'a self, server: &'a str) -> StoreFuture<'a, Option<Tokens>> {
+        (**self).tokens(server)
+    }
+
+    fn keep_tokens<'a>(&'a self, server: &'a str, tokens: Option<Tokens>) -> StoreFuture<'a, ()> {
+        (**self).keep_tokens(server, tokens)
+    }
+
+    fn registration<'a>(&'a self, issuer: &'a str) -> StoreFuture<'a, Option<RegisteredClient>> {
+        (**self).registration(issuer)
+    }
+
+    fn keep_registration<'a>(
+        &'a self,
+        issuer: &'a str,
+        client: Option<RegisteredClient>,
+    ) -> StoreFuture<'a, ()> {
+        (**self).keep_registration(issuer, client)
+    }
 }
 
 /// An access token, how to get the next one, and whose they are. They never print, but they do serialize, for a store that keeps them.

@@ -7,4 +7,5 @@
     reason = "in a test, what panics has failed"
 )]
 
+mod client;
 mod server;
