@@ -53,6 +53,10 @@ mod tests {
 
     #[test]
     fn numbers_without_their_text_are_those_of_a_build_that_never_had_it() {
+        // How a float is printed is serde_json's choice, and differs between builds; which one it is does not.
+        let beyond = Number::from_f64(18_446_744_073_709_551_616.0)
+            .unwrap()
+            .to_string();
         for (text, usually) in [
             ("0", "0"),
             ("-0", "-0.0"),
@@ -61,7 +65,7 @@ mod tests {
             ("1.00", "1.0"),
             ("1e2", "100.0"),
             ("18446744073709551615", "18446744073709551615"),
-            ("18446744073709551616", "1.8446744073709552e19"),
+            ("18446744073709551616", beyond.as_str()),
             ("-9223372036854775808", "-9223372036854775808"),
         ] {
             let mut value: Value = serde_json::from_str(text).unwrap();
