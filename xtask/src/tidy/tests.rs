@@ -24,6 +24,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("crates/mrtr-ledger", &["mrtr-state"]),
     ("crates/mrtr-client", &["mrtr-protocol"]),
     ("crates/mrtr-server", &["mrtr-protocol", "mrtr-state"]),
+    ("crates/mrtr-probe", &["mrtr-protocol"]),
 ];
 
 const README: &str = "\
