@@ -9,3 +9,4 @@
 
 mod client;
 mod server;
+mod together;
